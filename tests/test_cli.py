@@ -230,7 +230,8 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
         done = CliRunner().invoke(app, words)
 
     assert isinstance(done.exception, errors.UsageError)
-    assert done.exception.what == f"Cannot listen on port {port}: Address already in use."
+    where = f"127.0.0.1, port {port}"
+    assert done.exception.what == f"Cannot listen on {where}: Address already in use."
     assert "--port" in done.exception.remedy
 
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 import uvicorn
 
-from fleetlake.dashboard.web_server import serve_dashboard
+from fleetlake.dashboard.dashboard_server import serve_dashboard
 from fleetlake.receiving.push_server import ServerOptions
 from fleetlake.receiving.push_server import serve as serve_receiver
 from fleetlake.settings import Settings

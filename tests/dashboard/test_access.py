@@ -1,14 +1,15 @@
 """Who may read, what every answer carries, and that the service's texts stay texts."""
 
+import asyncio
 import csv
 import io
 
 import pytest
 from pydantic import SecretStr
 
+from fleetlake.dashboard.dashboard_server import serve_dashboard
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.web_app import create_dashboard
-from fleetlake.dashboard.web_server import serve_dashboard
 from fleetlake.errors import SettingsError, UsageError
 from tests.dashboard.asking import ask, rows_of
 from tests.dashboard.world import NAMES
@@ -130,6 +131,18 @@ def test_a_log_in_without_end_is_not_read_to_its_end(guarded):
     assert sum(sent) < 10_000
 
 
+def test_a_log_in_that_stops_midway_is_answered(guarded, monkeypatch):
+    monkeypatch.setattr("fleetlake.dashboard.web_app.LOGIN_SECONDS", 0.01)
+
+    async def form():
+        yield b"token="
+        await asyncio.Event().wait()
+
+    answer = ask(guarded, "/login", base=ANYWHERE, method="POST", content=form())
+
+    assert answer.status_code == 403
+
+
 def test_the_log_in_page_is_all_that_a_stranger_sees(guarded):
     page = ask(guarded, "/login", base=ANYWHERE)
 
@@ -143,8 +156,8 @@ def test_listening_beyond_this_machine_without_a_token_is_refused(tmp_path, toke
         serve_dashboard(tmp_path, port=0, address="0.0.0.0", token=token, ready=print)
 
 
-def test_an_address_that_is_no_address_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no address"):
+def test_text_that_is_not_an_address_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="not an address"):
         serve_dashboard(tmp_path, port=0, address="everywhere", ready=print)
 
 

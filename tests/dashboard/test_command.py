@@ -1,6 +1,7 @@
 """The command `fleetlake dashboard` as a process."""
 
 import signal
+import socket
 import subprocess
 import sys
 
@@ -30,6 +31,22 @@ def test_the_command_announces_its_address_and_ends_well_while_a_page_listens(
     assert page.status_code == 200
     assert told == "event: snapshot"
     assert code == 0
+
+
+@pytest.mark.parametrize("silent", [300, 600])
+def test_silent_connections_do_not_keep_a_reader_from_its_page(world, tmp_path, silent):
+    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0"]
+    settings = environment(tmp_path, published=world.published)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=settings) as process:
+        url = process.stdout.readline().removeprefix("ready ").strip()
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        connections = [socket.create_connection(address, 20) for _ in range(silent)]
+        page, rows = httpx.get(f"{url}/now"), httpx.get(f"{url}/api/now/summary")
+        for connection in connections:
+            connection.close()
+        process.terminate()
+
+    assert (page.status_code, rows.status_code) == (200, 200)
 
 
 def test_a_taken_port_is_reported_in_one_paragraph(world, tmp_path):

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fleetlake.dashboard.dashboard_server import serve_dashboard
 from fleetlake.dashboard.map_tiles import TilesUnreadable, read_map_tiles
 from fleetlake.dashboard.web_app import create_dashboard
-from fleetlake.dashboard.web_server import serve_dashboard
 from tests.dashboard.asking import ask
 from tests.dashboard.tiles import PNG, write_tiles
 

@@ -65,7 +65,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path)
         done = CliRunner().invoke(app, ["up", "--port", port])
 
     assert isinstance(done.exception, UsageError)
-    assert f"Cannot listen on port {port}: Address already in use." in done.exception.what
+    assert f"127.0.0.1, port {port}: Address already in use." in done.exception.what
     assert not (tmp_path / "data").exists()
 
 

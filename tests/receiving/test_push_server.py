@@ -34,8 +34,10 @@ from fleetlake.receiving.certificate import Certificate
 from fleetlake.receiving.child_process import KeptProcess
 from fleetlake.receiving.intake import open_intake
 from fleetlake.receiving.push_app import create_app
-from fleetlake.receiving.push_protocol import HEADER_BYTES, PushProtocol
-from fleetlake.receiving.push_server import ServerOptions, listen, server_config
+from fleetlake.receiving.push_protocol import PushProtocol
+from fleetlake.receiving.push_server import PushServer, ServerOptions, server_config
+from fleetlake.serving.bounded_protocol import ANSWER_PART_BYTES, HEADER_BYTES
+from fleetlake.serving.web_server import listen
 from tests.leaks import scan
 from tests.processes import command, environment, fleetlake
 from tests.receiving.pushing import BODY, OTHER, SECRET, settings, signature, signed, stored, until
@@ -178,13 +180,18 @@ def test_a_signature_after_the_body_does_not_count(tmp_path):
     assert stored(tmp_path) == []
 
 
-def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
+def test_one_connection_too_many_gets_503_while_all_others_have_asked_something(tmp_path):
     async def attack() -> tuple[bytes, int]:
         async with serving(tmp_path) as port:
-            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            asked = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            for _, writer in asked:
+                head = f"POST /push HTTP/1.1\r\nX-PORTAL-Signature: {signature(BODY)}\r\n"
+                writer.write(f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode())
+            await asyncio.sleep(0.1)  # the server reads what was sent
             refused = await exchange(port)
-            for reader, writer in held:
-                assert await reader.read() == b""
+            for reader, writer in asked:
+                writer.write(BODY)
+                assert (await reader.read(100)).startswith(b"HTTP/1.1 200 ")
                 writer.close()
             return refused, await push(port)
 
@@ -192,6 +199,28 @@ def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
 
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert code == 200
+
+
+def test_silent_connections_give_way_to_a_new_one_the_longest_silent_first(tmp_path):
+    class Patient(Impatient):
+        header_seconds = 60
+
+    async def attack() -> tuple[list[bytes], int]:
+        async with serving(tmp_path, Patient) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            codes = {await push(port) for _ in range(3)}
+            ended = [await reader.read() for reader, _ in silent[:1]]
+            for _, writer in silent[1:]:
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            ended += [await reader.read(12) for reader, _ in silent[1:]]
+            for _, writer in silent:
+                writer.close()
+            return ended, *codes
+
+    ended, code = asyncio.run(attack())
+
+    assert code == 200
+    assert ended == [b"", *[b"HTTP/1.1 200"] * 7]
 
 
 def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path, caplog):
@@ -230,17 +259,60 @@ async def push_if_possible(port: int) -> int | None:
 def test_strangers_do_not_take_the_connections_of_an_allowed_network(tmp_path):
     async def attack() -> tuple[bytes, bytes]:
         async with serving(tmp_path, Choosy, push_sources="127.0.0.2") as port:
-            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-            refused = await exchange(port)
-            allowed = await exchange(port, b"GET /healthz HTTP/1.0\r\n\r\n", sender="127.0.0.2")
-            for _, writer in held:
+            theirs = [
+                await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+                for _ in range(6)
+            ]
+            strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            for _, writer in theirs:
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            answered = [await reader.read(12) for reader, _ in theirs]
+            for _, writer in theirs + strangers:
                 writer.close()
-            return refused, allowed
+            return answered
 
-    refused, allowed = asyncio.run(attack())
+    assert asyncio.run(attack()) == [b"HTTP/1.1 200"] * 6
 
-    assert refused.startswith(b"HTTP/1.1 503 ")
-    assert allowed.startswith(b"HTTP/1.1 200 ")
+
+def test_a_client_that_takes_a_large_answer_slowly_gets_it_all_and_a_silent_one_is_cut_off():
+    whole = b"x" * (20 * ANSWER_PART_BYTES)
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        headers = [(b"content-length", str(len(whole)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": whole})
+
+    async def take(port: int, *, is_slow: bool) -> int:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        taken = 0
+        if not is_slow:
+            await asyncio.sleep(1)
+        with client, suppress(ConnectionError):
+            while more := await asyncio.to_thread(client.recv, ANSWER_PART_BYTES):
+                taken += len(more)
+                await asyncio.sleep(0.005)
+        return taken
+
+    async def serve() -> tuple[int, int]:
+        config = server_config(app, ServerOptions(), None)
+        config.http, config.lifespan = Impatient, "off"
+        server, listener = uvicorn.Server(config), listen("127.0.0.1", 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        await until(lambda: asyncio.sleep(0.01, server.started))
+        port = listener.getsockname()[1]
+        taken = await asyncio.gather(take(port, is_slow=True), take(port, is_slow=False))
+        server.should_exit = True
+        await task
+        return taken[0], taken[1]
+
+    slow, silent = asyncio.run(serve())
+
+    assert slow > len(whole)
+    assert silent < len(whole)
 
 
 def test_what_is_no_http_is_refused(tmp_path):
@@ -492,7 +564,7 @@ def test_a_renewed_certificate_is_used_without_a_restart_and_files_that_do_not_f
         certificate = Certificate(cert, key)
         app = create_app(lambda: open_intake(settings(tmp_path)))
         config = server_config(app, ServerOptions(), certificate)
-        server = push_server._Server(config, lambda: None, certificate)  # noqa: SLF001 - its ticks
+        server = PushServer(config, lambda: None, certificate)
         listener = listen("127.0.0.1", 0)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         await until(lambda: asyncio.sleep(0.01, server.started))

@@ -16,20 +16,24 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from fleetlake.errors import Unreachable, UsageError
-from fleetlake.receiving import intake, push_body, push_protocol, push_secrets
+from fleetlake.receiving import intake, push_body, push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
+from fleetlake.receiving.push_app import create_app
 from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.push_protocol import PushProtocol
 from fleetlake.receiving.push_refusals import STATUS, PushRefusal
 from fleetlake.receiving.push_secrets import PushSecrets
-from fleetlake.receiving.push_server import listen, require_addresses
+from fleetlake.receiving.push_server import require_addresses
 from fleetlake.receiving.recent_messages import RecentMessages
 from fleetlake.receiving.segment_writer import SegmentWriter
+from fleetlake.serving.bounded_protocol import HEADER_BYTES
+from fleetlake.serving.web_server import listen
 from tests.receiving.pushing import (
     BODY,
     OTHER,
     SECRET,
     SENDER,
+    Running,
     answers,
     settings,
     signature,
@@ -398,6 +402,36 @@ def test_metrics_are_only_for_direct_requests_from_private_addresses(tmp_path):
     assert answers(tmp_path, ask) == [200, 200, 403, 403, 403]
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("10.1.2.3:8710", 200),
+        ("[fd00::7]:8710", 200),
+        ("receiver:8710", 200),
+        ("Alerts.Company.Example:8710", 200),
+        ("site.example", 421),
+        ("10.1.2.3.site.example:8710", 421),
+        ("", 421),
+    ],
+)
+def test_metrics_are_not_given_to_a_name_that_another_site_may_point_here(tmp_path, host, status):
+    async def ask():
+        app = create_app(
+            lambda: intake.open_intake(settings(tmp_path)),
+            metrics=("false",),
+            names=["alerts.company.example"],
+        )
+        async with app.router.lifespan_context(app):
+            return await Running(app, None).send(
+                "GET", "/metrics", sender=("10.1.2.3", 1), headers={"Host": host}
+            )
+
+    answer = asyncio.run(ask())
+
+    assert answer.status_code == status
+    assert ("fleetlake_push_messages_total" in answer.text) == (status == 200)
+
+
 def test_a_new_secret_in_the_file_counts_at_once_and_a_removed_one_no_longer(tmp_path):
     file = tmp_path / "push-secrets"
 
@@ -624,9 +658,9 @@ def test_the_guide_names_every_refusal_with_its_answer_and_the_limits_that_hold(
         f"headers took over {PushProtocol.header_seconds:g} s",
         f"the body over {push_body.SECONDS:g} s and {push_body.SECONDS_PER_MEGABYTE:g} s per MB",
         f"more than {intake.HEADER_BYTES // 2**10} KB of headers",
-        f"more than {push_protocol.HEADER_BYTES // 2**10} KB after a chunked body",
+        f"more than {HEADER_BYTES // 2**10} KB after a chunked body",
         f"more than {limits.messages:,} messages or {limits.bytes // 2**20} MB wait for the disk",
-        f"more than {PushProtocol.max_connections} connections are open",
+        f"more than {PushProtocol.max_connections} connections have an unanswered request",
         f"({PushProtocol.max_strangers} from networks",
         f"take its answer within {PushProtocol.answer_seconds:g} s",
     ):

@@ -52,6 +52,18 @@ def test_server_listens_on_the_loopback_address_only(address: str):
     assert address.startswith("http://127.0.0.1:")
 
 
+@section("Simulator: server")
+@pytest.mark.parametrize("host", ["site.example", "127.0.0.1.site.example:80", "10.0.0.1"])
+def test_server_answers_to_the_names_of_its_own_machine_only(address: str, host: str):
+    answers = [
+        httpx.get(f"{address}{path}", headers={**keys(), "Host": host})
+        for path in ("/", "/sim/state", "/api/v2/routers/")
+    ]
+
+    assert [answer.status_code for answer in answers] == [421] * 3
+    assert not any("data" in answer.text for answer in answers)
+
+
 @pytest.mark.proof
 @section("Simulator: server")
 def test_sigterm_ends_the_server_while_it_takes_a_long_step_of_the_clock():

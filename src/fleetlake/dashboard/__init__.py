@@ -5,6 +5,6 @@ server runs that SQL over the newest published snapshot; small scripts in `stati
 Nothing here opens the lake.
 """
 
-from fleetlake.dashboard.web_server import serve_dashboard
+from fleetlake.dashboard.dashboard_server import serve_dashboard
 
 __all__ = ["serve_dashboard"]

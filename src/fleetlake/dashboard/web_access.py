@@ -18,11 +18,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fleetlake.machine.loopback import is_loopback_host
+from fleetlake.serving.host_names import NOT_OURS, host_name
+
 COOKIE = "fleetlake_dashboard"
 PROXY_HEADER = "X-Fleetlake-Token"
 LOGIN = "/login"
 
-_OWN_NAMES = {"127.0.0.1", "localhost", "[::1]"}
 _OPEN = ("/static/", LOGIN)
 
 HEADERS = {
@@ -107,12 +109,9 @@ class AccessControl:
         path: str = scope["path"]
         is_login = path == LOGIN and self._token is not None
         if scope["method"] not in {"GET", "HEAD"} and not is_login:
-            return PlainTextResponse("This server only reads.", 405, {"Allow": "GET, HEAD"})
+            return PlainTextResponse("This server is read-only.", 405, {"Allow": "GET, HEAD"})
         if self._token is None:
-            name = headers.get("host", "").lower()
-            if _without_port(name) in _OWN_NAMES:
-                return None
-            return PlainTextResponse("Open this page as http://127.0.0.1 or localhost.", 421)
+            return None if is_loopback_host(host_name(scope)) else NOT_OURS
         if path.startswith(_OPEN) or self._token.is_in(headers):
             return None
         if _wants_page(headers):
@@ -122,13 +121,3 @@ class AccessControl:
 
 def _wants_page(headers: Mapping[str, Any]) -> bool:
     return "text/html" in headers.get("accept", "")
-
-
-def _without_port(host: str) -> str:
-    """Return a Host header's name.
-
-    >>> _without_port("localhost:8710"), _without_port("[::1]:8710")
-    ('localhost', '[::1]')
-    """
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host

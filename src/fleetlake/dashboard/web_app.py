@@ -55,6 +55,9 @@ PING_SECONDS = 15.0
 LONGEST_LOGIN = 2_000
 """Bytes of a form that logs in. Anyone may send one, so no more of it is read."""
 
+LOGIN_SECONDS = 10.0
+"""Time to send such a form."""
+
 _STATUS: Mapping[type[FleetlakeError], int] = {
     TilesUnreadable: 503,
     UsageError: 400,
@@ -152,7 +155,8 @@ class Dashboard:
             return RedirectResponse("/", 303)
         if request.method != "POST":
             return HTMLResponse(login_html(is_wrong=False), headers=_FRESH)
-        [given, *_] = parse_qs(await _beginning(request, LONGEST_LOGIN)).get("token", [""])
+        form = await _beginning(request, LONGEST_LOGIN, seconds=LOGIN_SECONDS)
+        [given, *_] = parse_qs(form).get("token", [""])
         if not self.token.is_right(given):
             return HTMLResponse(login_html(is_wrong=True), 403, headers=_FRESH)
         answer = RedirectResponse("/", 303)
@@ -290,13 +294,15 @@ class Dashboard:
             await _first_of(never, CHECK_SECONDS)
 
 
-async def _beginning(request: Request, most: int) -> str:
-    """Return the first bytes of a request's body as text, at most `most` of them."""
+async def _beginning(request: Request, most: int, *, seconds: float) -> str:
+    """Return the first bytes of a request's body as text: at most `most`, of the first seconds."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) >= most:
-            break
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) >= most:
+                    break
     return body[:most].decode(errors="replace")
 
 

@@ -10,7 +10,15 @@ def is_loopback(url: str) -> bool:
     >>> is_loopback("http://[::1]:8700/api"), is_loopback("http://localhost.example/")
     (True, False)
     """
-    host = urlsplit(url).hostname or ""
+    return is_loopback_host(urlsplit(url).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a name or an IP address is one of this machine's own.
+
+    >>> is_loopback_host("127.0.0.2"), is_loopback_host("10.0.0.1")
+    (True, False)
+    """
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

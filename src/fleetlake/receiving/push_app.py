@@ -1,7 +1,7 @@
 """The ASGI application of the receiver: `POST /push`, `GET /healthz`, `GET /metrics`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from ipaddress import ip_address
@@ -18,6 +18,7 @@ from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics,
 from fleetlake.receiving.intake import Intake, client_address, open_intake
 from fleetlake.receiving.intake_counts import receiver_metrics
 from fleetlake.receiving.push_refusals import PushRefusal
+from fleetlake.serving.host_names import host_name, is_local_name
 from fleetlake.settings import load_settings
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,11 +28,16 @@ class Receiver:
     """The endpoints, and what lives as long as the server: the intake and its child processes."""
 
     def __init__(
-        self, open_: Callable[[], Intake], drainer: Sequence[str] | None, metrics: Sequence[str]
+        self,
+        open_: Callable[[], Intake],
+        drainer: Sequence[str] | None,
+        metrics: Sequence[str],
+        names: Collection[str],
     ) -> None:
         self._open = open_
         self._drainer_command = drainer
         self._metrics_command = metrics
+        self._names = names
         self._intake: Intake | None = None
         self._drainer: KeptProcess | None = None
         self._metrics: LakeMetrics | None = None
@@ -79,10 +85,13 @@ class Receiver:
     async def metrics(self, request: Request) -> Response:
         """Return the metrics of receiver and lake; only for direct requests from private addresses.
 
-        They name no device and no person, but the size of a fleet is nobody else's business.
+        They name no device and no person, but they show the size of a fleet.
         """
         if not _is_nearby(request):
             return await self.intake.refuse(request, PushRefusal.SOURCE, "not from here")
+        if not is_local_name(host_name(request.scope), self._names):
+            text = "name this host in FLEETLAKE_RECEIVER_NAMES, or use its IP address"
+            return await self.intake.refuse(request, PushRefusal.HOST, text)
         own = receiver_metrics(
             self.intake.counts,
             self.intake.journal.path.parent,
@@ -106,9 +115,13 @@ def create_app(
     *,
     drainer: Sequence[str] | None = None,
     metrics: Sequence[str] = METRICS,
+    names: Collection[str] = (),
 ) -> Starlette:
-    """Return the application. `open_` is called, and `drainer` is run, when the server starts."""
-    receiver = Receiver(open_, drainer, metrics)
+    """Return the application. `open_` is called, and `drainer` is run, when the server starts.
+
+    `names` are the host names by which Prometheus addresses it.
+    """
+    receiver = Receiver(open_, drainer, metrics, names)
     handlers: dict[Any, Any] = {404: receiver.unknown_path, 405: receiver.unknown_method}
     app = Starlette(
         routes=[
@@ -127,7 +140,7 @@ def create_app(
 @cache
 def default_app() -> Starlette:
     """Return the application for the settings of this process, without a drainer."""
-    return create_app(lambda: open_intake(load_settings()))
+    return create_app(lambda: open_intake(load_settings()), names=load_settings().receiver_names)
 
 
 def _is_nearby(request: Request) -> bool:

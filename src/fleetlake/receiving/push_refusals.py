@@ -9,6 +9,7 @@ class PushRefusal(StrEnum):
 
     SIGNATURE = "signature"  # missing, given twice, or of no known secret
     SOURCE = "source"  # not from an allowed network
+    HOST = "host"  # addressed by a name that another site may have pointed here
     TOO_LARGE = "too_large"
     TOO_SLOW = "too_slow"
     HEADERS_TOO_LARGE = "headers_too_large"
@@ -30,6 +31,7 @@ class Refused(Exception):
 STATUS = {
     PushRefusal.SIGNATURE: HTTPStatus.FORBIDDEN,
     PushRefusal.SOURCE: HTTPStatus.FORBIDDEN,
+    PushRefusal.HOST: HTTPStatus.MISDIRECTED_REQUEST,
     PushRefusal.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     PushRefusal.TOO_SLOW: HTTPStatus.REQUEST_TIMEOUT,
     PushRefusal.HEADERS_TOO_LARGE: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,

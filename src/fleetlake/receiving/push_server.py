@@ -1,13 +1,10 @@
 """Serves the receiver over HTTP or HTTPS until it is stopped."""
 
 import contextlib
-import os
-import signal
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +13,15 @@ import uvloop
 from starlette.types import ASGIApp
 
 from fleetlake.errors import UsageError
+from fleetlake.machine.loopback import is_loopback_host
 from fleetlake.receiving.certificate import Certificate
 from fleetlake.receiving.child_process import DRAINER, METRICS
 from fleetlake.receiving.intake import open_intake
 from fleetlake.receiving.push_app import create_app
 from fleetlake.receiving.push_protocol import PushProtocol
+from fleetlake.serving.web_server import WebServer, listen, url_of
 from fleetlake.settings import Settings
 
-BACKLOG = 512
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 10
 HANDSHAKE_SECONDS = 10.0
@@ -54,20 +52,14 @@ class _Loop(uvloop.Loop):
         return await super().create_server(*arguments, **options)
 
 
-class _Server(uvicorn.Server):
-    """Announces when it accepts connections, and looks for a renewed certificate."""
+class PushServer(WebServer):
+    """A server that looks for a renewed certificate."""
 
     def __init__(
         self, config: uvicorn.Config, ready: Callable[[], None], certificate: Certificate | None
     ) -> None:
-        super().__init__(config)
-        self._ready = ready
+        super().__init__(config, ready=ready)
         self._certificate = certificate
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then announce."""
-        await super().startup(sockets)
-        self._ready()
 
     async def on_tick(self, counter: int) -> bool:
         """Do what is due, and return whether to stop."""
@@ -86,21 +78,22 @@ def serve(settings: Settings, options: ServerOptions) -> None:
     certificate = Certificate(options.cert, options.key) if options.cert else None
     require_addresses(options.forwarded_allow_ips)
     require_private_line(settings, options)
-    listener = listen(options.host, options.port)
+    listener = listen(options.host, options.port, options="--host and --port")
     with contextlib.closing(listener):
         intake = open_intake(settings)
-        app = create_app(lambda: intake, drainer=options.drainer, metrics=options.metrics)
-        url = address_in_words(options.host, listener.getsockname()[1], is_tls=bool(certificate))
-        server = _Server(
+        app = create_app(
+            lambda: intake,
+            drainer=options.drainer,
+            metrics=options.metrics,
+            names=settings.receiver_names,
+        )
+        url = url_of(options.host, listener, is_tls=bool(certificate))
+        server = PushServer(
             server_config(app, options, certificate, sources=settings.push_sources),
             lambda: _say_ready(url),
             certificate,
         )
-        # The server takes the signals while it runs. One that comes just before ends it as well,
-        # and the one that it raises again when it is done changes nothing any more.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, server.handle_exit)
-        server.run(sockets=[listener])
+        server.serve_until_stopped(listener)
 
 
 def server_config(
@@ -153,7 +146,7 @@ def require_addresses(proxies: str) -> None:
 def require_private_line(settings: Settings, options: ServerOptions) -> None:
     """Refuse to receive alerts readably from other machines. Raises: UsageError."""
     is_encrypted = options.cert or options.forwarded_allow_ips
-    if is_encrypted or settings.plain_http or _is_loopback(options.host):
+    if is_encrypted or settings.plain_http or is_loopback_host(options.host):
         return
     raise UsageError(
         f"On {options.host}, everyone on the network could read the alerts.",
@@ -161,41 +154,6 @@ def require_private_line(settings: Settings, options: ServerOptions) -> None:
         "name its address with --forwarded-allow-ips. If you trust the network, set "
         "FLEETLAKE_PLAIN_HTTP=true.",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address and port. Raises: UsageError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, UnicodeError) as error:
-        raise UsageError(
-            f"Cannot listen on {host}, port {port}: {_why_not(error)}.",
-            remedy="Choose another one with --host and --port, or stop the process that uses it.",
-        ) from None
-
-
-def _why_not(error: OSError | UnicodeError) -> str:
-    # Python adds to the text of an error, and the numbers of looking up a name are negative.
-    if isinstance(error, UnicodeError) or (error.errno or 0) < 0:
-        return "There is no such address"
-    return os.strerror(error.errno or 0)
-
-
-def address_in_words(host: str, port: int, *, is_tls: bool) -> str:
-    """Return the address that senders on this machine use.
-
-    >>> address_in_words("::", 8710, is_tls=True)
-    'https://[::]:8710'
-    """
-    return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _say_ready(url: str) -> None:

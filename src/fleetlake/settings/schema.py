@@ -158,6 +158,11 @@ class Settings(BaseSettings):
     push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
         (), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all"
     )
+    receiver_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Host names by which Prometheus asks the receiver for `/metrics`; "
+        "IP addresses and names without a dot always work",
+    )
     alert_events: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Alert types, or groups of types, of which Prefect gets an event, "
@@ -218,7 +223,9 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
 
-    @field_validator("push_secrets", "push_sources", "alert_events", mode="before")
+    @field_validator(
+        "push_secrets", "push_sources", "alert_events", "receiver_names", mode="before"
+    )
     @classmethod
     def _split_list(cls, value: object) -> object:
         return comma_separated(value) if isinstance(value, str) else value

@@ -44,6 +44,11 @@ class Pusher:
     faults: PushFaults
     settled_until: int
     is_stopped: bool = False
+
+    def stop(self) -> None:
+        """Stop a running `settle` after the current day."""
+        self.is_stopped = True
+
     log: PushLog = field(default_factory=PushLog)
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
     _waiting: list[tuple[int, int, Message]] = field(default_factory=list)

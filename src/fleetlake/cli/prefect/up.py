@@ -50,11 +50,11 @@ def up(
     from fleetlake.machine.child_environment import server_access
     from fleetlake.machine.prefect_auth import auth_file
     from fleetlake.machine.project import project_folder
-    from fleetsim.server import listen
+    from fleetlake.serving.web_server import listen
 
     require_prefect()
     os.chdir(project_folder())
-    listen(port).close()  # the server would report a taken port only in its log
+    listen("127.0.0.1", port).close()  # the server would report a taken port only in its log
     screen = console()
     with _locked_folder(), stopped_by_signals(), ExitStack() as started:
         _create_empty(FOLDER)

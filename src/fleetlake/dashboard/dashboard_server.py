@@ -1,45 +1,20 @@
 """Serves the dashboard over HTTP until it is stopped."""
 
-import contextlib
-import os
-import signal
-import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 from pydantic import SecretStr
 
 from fleetlake.dashboard.map_tiles import read_map_tiles
-from fleetlake.dashboard.web_app import Dashboard, create_dashboard
+from fleetlake.dashboard.web_app import create_dashboard
 from fleetlake.errors import SettingsError, UsageError
+from fleetlake.serving.bounded_protocol import BoundedProtocol
+from fleetlake.serving.web_server import WebServer, listen, url_of
 
 LOOPBACK = "127.0.0.1"
 SHORTEST_TOKEN = 16
-MOST_CONNECTIONS = 300
-
-
-class _DashboardServer(uvicorn.Server):
-    """Announces when it accepts connections, and ends the streams of events when it stops."""
-
-    def __init__(
-        self, config: uvicorn.Config, ready: Callable[[], None], dashboard: Dashboard
-    ) -> None:
-        super().__init__(config)
-        self._ready = ready
-        self._dashboard = dashboard
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start shutting down."""
-        self._dashboard.stop()
-        super().handle_exit(sig, frame)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then announce."""
-        await super().startup(sockets)
-        self._ready()
 
 
 def serve_dashboard(
@@ -64,25 +39,21 @@ def serve_dashboard(
     if tiles is not None:
         read_map_tiles(tiles)
     app = create_dashboard(published, token=token, tiles=tiles)
-    listener = _listen(address, port)
-    url = f"http://{f'[{address}]' if ':' in address else address}:{listener.getsockname()[1]}"
+    listener = listen(address, port, options="--listen and --port")
+    url = url_of(address, listener)
     config = uvicorn.Config(
         app,
+        http=BoundedProtocol,
+        ws="none",
         lifespan="on",
         access_log=False,
         server_header=False,
         proxy_headers=False,
         log_level="warning",
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=3,
     )
-    server = _DashboardServer(config, lambda: ready(url), app.state.dashboard)
-    # The server takes the signals while it runs. One that comes just before ends it as well, and
-    # the one that it raises again when it is done changes nothing any more.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, server.handle_exit)
-    with contextlib.closing(listener):
-        server.run(sockets=[listener])
+    server = WebServer(config, ready=lambda: ready(url), stopping=app.state.dashboard.stop)
+    server.serve_until_stopped(listener)
 
 
 def _is_loopback(address: str) -> bool:
@@ -90,7 +61,7 @@ def _is_loopback(address: str) -> bool:
         return ip_address(address).is_loopback
     except ValueError:
         raise UsageError(
-            f"{address!r} is no address of this machine.",
+            f"{address!r} is not an address of this machine.",
             remedy="Name an IP address: --listen 0.0.0.0 for all of them.",
         ) from None
 
@@ -104,14 +75,3 @@ def _require_token(token: SecretStr | None) -> None:
         remedy=f"Set it to at least {SHORTEST_TOKEN} characters, for example the output of "
         "`openssl rand -hex 24`. A reverse proxy may send it in the header X-Fleetlake-Token.",
     )
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        return socket.create_server((address, port), family=family, backlog=256)
-    except OSError as error:
-        raise UsageError(
-            f"Cannot listen on {address}, port {port}: {os.strerror(error.errno or 0)}.",
-            remedy="Choose another port with --port, or stop the process that uses it.",
-        ) from None
