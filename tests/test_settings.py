@@ -6,13 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from fleetlake.errors import SettingsError
-from fleetlake.settings import (
-    HEADER_NAMES,
-    ClockTrust,
-    Settings,
-    load_settings,
-    unknown_variables,
-)
+from fleetlake.settings import ClockTrust, Settings, load_settings, unknown_variables
+from fleetlake.settings.contract_words import KEY_HEADERS
 
 KEYS = {
     "FLEETLAKE_PORTAL_API_ID": "PORTALID-1f0c",
@@ -48,7 +43,7 @@ def test_the_defaults_apply_without_any_setting():
     assert settings.lake == Path("data/lake")
     assert settings.published == Path("data/published")
     assert settings.calls_per_minute == 450
-    assert settings.header_names == HEADER_NAMES
+    assert settings.header_names is None
     assert settings.clock is ClockTrust.CHECKED
 
 
@@ -215,7 +210,7 @@ def test_blanks_around_a_key_are_not_part_of_it(monkeypatch):
 
 @pytest.mark.usefixtures("_keys")
 def test_the_four_keys_have_the_contracts_names():
-    assert load_settings().keys() == dict(zip(HEADER_NAMES, KEYS.values(), strict=True))
+    assert load_settings().keys() == dict(zip(KEY_HEADERS, KEYS.values(), strict=True))
 
 
 @pytest.mark.parametrize("missing", KEYS)

@@ -8,7 +8,7 @@
         created_at_timeuuid as alert_id,
         router_id,
 
-        coalesce(type, 'unknown') as alert_type,
+        coalesce({{ neutral_word('type') }}, 'unknown') as alert_type,
         friendly_info as description,
         info,
 

@@ -63,7 +63,7 @@
         union all
 
         select
-            coalesce(type, 'unknown') as alert_type,
+            coalesce({{ neutral_word('type') }}, 'unknown') as alert_type,
             router_id,
             coalesce(detected_at, alerted_at) as detected_at
         from {{ source('raw', 'pushed_alerts') }}

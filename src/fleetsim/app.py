@@ -22,6 +22,7 @@ from fleetsim.simulation import Simulation, start_simulation
 from fleetsim.units import SECOND
 from fleetsim.v2 import refusal_answer, serve_v2
 from fleetsim.v3 import serve_v3
+from fleetsim.wire_words import InVendorWords
 
 SERVER = "fleetlake-simulator"
 """The `server` header of every response; it identifies the simulator."""
@@ -68,6 +69,8 @@ def create_app(options: SimulatorOptions, send: Sender | None = None) -> Starlet
         {"/api/v2": v2, "/api/v3": v3, "/sim/": control}, front, nothing, app.router.default
     )
     app.state.simulation = simulation
+    if options.vendor_words:
+        app.add_middleware(InVendorWords, simulation.words)
     return app
 
 

@@ -1,6 +1,7 @@
 """`fleetlake simulate`: a simulated service on this machine."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,6 +32,14 @@ def simulate(
     flapping: Annotated[
         bool, typer.Option("--flapping", help="Let the links of some wired sites flap.")
     ] = False,
+    vendor_words: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="FLEETLAKE_VENDOR_WORDS",
+            show_envvar=False,
+            help="TOML file of the vendor's words; a fleetlake.toml with them works too.",
+        ),
+    ] = None,
     print_env: Annotated[
         bool, typer.Option("--print-env", help="Print the settings to export, then exit.")
     ] = False,
@@ -59,6 +68,7 @@ def simulate(
         return
     from fleetsim.options import SimulatorOptions
     from fleetsim.server import serve
+    from fleetsim.wire_words import read_vendor_words
 
     try:
         options = SimulatorOptions(
@@ -71,8 +81,9 @@ def simulate(
             scenario=scenario,
             rules=rules,
             flapping=flapping,
+            vendor_words=read_vendor_words(vendor_words) if vendor_words else {},
         )
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
     serve(options)
 

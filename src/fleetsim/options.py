@@ -1,6 +1,7 @@
 """The options of a simulation."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fleetsim.scenarios import SCENARIOS
@@ -19,7 +20,8 @@ class SimulatorOptions:
     `now` is the start of the clock (the wall clock's time if None); the fleet's history begins
     `days` before it. `speed` is simulated seconds per wall second; 0 means frozen. If `rules` is
     false, the account starts without alert rules, as a new account does, and so without alerts. If
-    `flapping` is true, some wired sites fail over again and again around midnight.
+    `flapping` is true, some wired sites fail over again and again around midnight. `vendor_words`
+    are the vendor's words for those of the service contract.
     """
 
     routers: int = 50
@@ -31,6 +33,7 @@ class SimulatorOptions:
     scenario: str | None = None
     rules: bool = True
     flapping: bool = False
+    vendor_words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:

@@ -18,6 +18,7 @@ from fleetsim.seeding import seed_rules
 from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
+from fleetsim.wire_words import WireWords
 from fleetsim.world import World
 
 _ORIGIN = "http://localhost"
@@ -53,7 +54,13 @@ class Simulation:
     def pusher(self) -> Pusher:
         """Return the pusher of alerts created since the clock started."""
         view = partial(self.view, ROOT, _ORIGIN)
-        return Pusher(self.clock, view, self.send, self.push_faults, self.clock.started_at)
+        started_at = self.clock.started_at
+        return Pusher(self.clock, view, self.send, self.push_faults, started_at, self.words)
+
+    @cached_property
+    def words(self) -> WireWords:
+        """Return the vendor's words."""
+        return WireWords(self.options.vendor_words)
 
     def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
         """Return what an account sees now, with URLs at `origin` (scheme and host)."""

@@ -24,6 +24,7 @@ NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 POLLED, PUSHED = ENDPOINTS["alerts"], ENDPOINTS["pushed_alerts"]
 
 _SOURCE = re.compile(r"{{ source\('(\w+)', '(\w+)'\) }}")
+_WORD = re.compile(r"{{ neutral_word\('([\w.]+)'\) }}")
 _REF = re.compile(r"{{ ref\('(\w+)'\) }}")
 
 
@@ -92,5 +93,5 @@ def staged(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
 
 def _sql(model: str) -> str:
     text = (package_files() / "sql/models/staging" / f"{model}.sql").read_text("utf-8")
-    text = _SOURCE.sub(r"\1.\2", text)
+    text = _WORD.sub(r"\1", _SOURCE.sub(r"\1.\2", text))
     return _REF.sub(lambda found: f"({_sql(found[1])}) as {found[1]}", text)

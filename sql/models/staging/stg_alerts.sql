@@ -7,7 +7,7 @@ select
     account_id,
     router_id,
 
-    coalesce(type, 'unknown') as alert_type,
+    coalesce({{ neutral_word('type') }}, 'unknown') as alert_type,
     friendly_info as description,
     info,
 

@@ -8,7 +8,7 @@ select
     p.account_id,
     p.router_id,
 
-    coalesce(p.type, 'unknown') as alert_type,
+    coalesce({{ neutral_word('p.type') }}, 'unknown') as alert_type,
     p.friendly_info as description,
     p.info,
     c.push_id is not null as is_polled,

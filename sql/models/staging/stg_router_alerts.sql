@@ -6,7 +6,7 @@ select
     created_at_timeuuid as alert_id,
     router_id,
 
-    type as alert_type,
+    {{ neutral_word('type') }} as alert_type,
     friendly_info as description,
     info,
 

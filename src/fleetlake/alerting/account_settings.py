@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from fleetlake.alerting.alert_rule import AlertRule
+from fleetlake.alerting.alert_rule import AlertRule, fields_with_types
 from fleetlake.endpoints import ALERT_RULES, PUSH_DESTINATIONS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PushTestFailed, UsageError, WriteUnknown
@@ -22,7 +22,7 @@ from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.service.clock import machine_now
 from fleetlake.service.writes import send_write
-from fleetlake.settings import Settings
+from fleetlake.settings import Settings, VendorWords
 
 ATTEMPTS = 3
 """Times that a change is sent, at most, if its outcome is unknown and the list does not show it."""
@@ -54,17 +54,19 @@ async def account_settings(
 ) -> AsyncIterator["AccountSettings"]:
     """Yield the rules and destinations of the account whose keys are set."""
     async with Client(settings, transport=transport) as client:
-        yield AccountSettings(client)
+        yield AccountSettings(client, settings.words)
 
 
 class AccountSettings:
     """The rules and destinations of one account at the service.
 
-    Every method raises ServiceError as `send_write` does. Ids are full ids.
+    Every method raises ServiceError as `send_write` does. Ids are full ids. Alert types are the
+    contract's; the service gets and sends the vendor's.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, words: VendorWords) -> None:
         self._client = client
+        self._words = words
 
     def now(self) -> datetime:
         """Return the service's time, UTC, by its last response."""
@@ -76,7 +78,8 @@ class AccountSettings:
 
     async def rules(self) -> list[AlertRule]:
         """Return all rules, oldest first."""
-        return [AlertRule.of_row(row) async for row in self._rows(ALERT_RULES)]
+        rules = [AlertRule.of_row(row) async for row in self._rows(ALERT_RULES)]
+        return [rule.with_types(self._words.neutral) for rule in rules]
 
     async def _rows(self, endpoint: Endpoint) -> AsyncIterator[dict[str, Any]]:
         async for page in read_pages(self._client, endpoint):
@@ -130,23 +133,25 @@ class AccountSettings:
         return PushTest(answer.get("success") is True, details)
 
     async def add_rule(self, fields: Mapping[str, Any]) -> AlertRule:
-        """Create a rule, from fields in the service's names."""
+        """Create a rule, from fields in the service's names, with the contract's alert types."""
         known = {rule.rule_id for rule in await self.rules()}
 
         async def find(key: str) -> AlertRule | None:
             new = [rule for rule in await self.rules() if rule.rule_id not in known]
             return next((r for r in new if r.rule_id == key or (not key and r.holds(fields))), None)
 
-        return await self._create(ALERT_RULES, dict(fields), find, is_repeatable=False)
+        body = fields_with_types(fields, self._words.sent)
+        return await self._create(ALERT_RULES, body, find, is_repeatable=False)
 
     async def change_rule(self, key: str, fields: Mapping[str, Any]) -> None:
-        """Change fields of a rule, in the service's names."""
+        """Change fields of a rule, in the service's names, with the contract's alert types."""
 
         async def is_done() -> bool:
             shown = next((r for r in await self.rules() if r.rule_id == key), None)
             return shown is not None and shown.holds(fields)
 
-        await self._change("PATCH", ALERT_RULES, key, dict(fields), is_done)
+        body = fields_with_types(fields, self._words.sent)
+        await self._change("PATCH", ALERT_RULES, key, body, is_done)
 
     async def remove_rule(self, key: str) -> None:
         """Delete a rule."""

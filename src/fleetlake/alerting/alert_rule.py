@@ -1,11 +1,13 @@
 """An alert rule, as the service lists it."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
+
+_TYPES = "alert_type__in"
 
 
 class Schedule(StrEnum):
@@ -44,7 +46,7 @@ class AlertRule:
         return cls(
             rule_id=row["alert_config_id"],
             account_id=row["account_id"],
-            types=tuple(sorted(map(str, criteria.get("alert_type__in") or ()))),
+            types=tuple(sorted(map(str, criteria.get(_TYPES) or ()))),
             schedule=(row["schedule"] or Schedule.NONE).lower(),
             destination_ids=tuple(map(str, _json(row["http_destinations"]) or ())),
             account_ids=_ids(row["associated_accounts"]),
@@ -55,12 +57,23 @@ class AlertRule:
             updated_at=row["updated_at"],
         )
 
+    def with_types(self, name: Callable[[str], str]) -> Self:
+        """Return the rule with each alert type under the name that a function gives it."""
+        own = {"filter_criteria": self.criteria, "settings": self.settings}
+        named = fields_with_types(own, name)
+        return replace(
+            self,
+            types=tuple(sorted(map(name, self.types))),
+            criteria=named["filter_criteria"],
+            settings=named["settings"],
+        )
+
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Return whether the rule has the values of a change, in the service's names.
 
         The order of a list means nothing. The service may add members to the filter.
         """
-        criteria = {**self.criteria, "alert_type__in": self.types}
+        criteria = {**self.criteria, _TYPES: self.types}
         named = fields.get("filter_criteria", criteria)
         own = {
             "filter_criteria": {name: criteria.get(name) for name in named},
@@ -72,6 +85,21 @@ class AlertRule:
             "settings": self.settings,
         }
         return all(_unordered(own[name]) == _unordered(fields[name]) for name in fields)
+
+
+def fields_with_types(fields: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
+    """Return fields of a rule with each alert type under the name that a function gives it.
+
+    >>> fields_with_types({"filter_criteria": {"alert_type__in": ["reboot"]}}, str.upper)
+    {'filter_criteria': {'alert_type__in': ['REBOOT']}}
+    """
+    found = dict(fields)
+    if criteria := found.get("filter_criteria"):
+        types = [name(str(one)) for one in criteria.get(_TYPES) or ()]
+        found["filter_criteria"] = {**criteria, _TYPES: types}
+    if settings := found.get("settings"):
+        found["settings"] = {name(one): value for one, value in settings.items()}
+    return found
 
 
 def _unordered(value: Any) -> Any:

@@ -143,11 +143,14 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.lake.clock_repair import TOLERANCE
     from fleetlake.monitoring.push_states import push_faults
     from fleetlake.planning.retention import RetentionState
+    from fleetlake.receiving.misnamed_signature import misnamed_signature_lines
+    from fleetlake.settings import load_settings
     from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
     yield from push_faults(found.push_destinations)
+    yield from misnamed_signature_lines(load_settings())
     for stream in found.streams:
         name, profile = _name(stream), stream.account_profile
         option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"

@@ -122,6 +122,8 @@ def demo_settings(settings: Settings, url: str) -> Settings:
     """Return settings for the simulated service at `url`, without a call limit."""
     return settings.model_copy(
         update={
+            "vendor_words": {},
+            "header_names": None,
             "base_url": f"{url}/api/v2/",
             "v3_base_url": f"{url}/api/v3",
             "v3_token": SecretStr("simulator-token"),

@@ -76,6 +76,7 @@ def receiver_environment(settings: Settings) -> dict[str, str]:
         "FLEETLAKE_PUSH_SECRETS_BLOCK": "",
         "FLEETLAKE_PUSH_SECRETS_FILE": str(settings.push_secrets_file),
         "FLEETLAKE_PUSH_SOURCES": "",
+        "FLEETLAKE_VENDOR_WORDS": "",
     }
 
 

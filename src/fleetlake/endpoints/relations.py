@@ -10,6 +10,7 @@ from enum import StrEnum
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.settings import load_settings
 
 
 class Thing(StrEnum):
@@ -50,13 +51,13 @@ def thing_of_type(type_name: str | None) -> Thing | None:
     >>> thing_of_type("access point"), thing_of_type("schedule")
     (<Thing.ROUTER: 'router'>, None)
     """
-    name = (type_name or "").strip().lower()
+    name = load_settings().words.neutral((type_name or "").strip()).lower()
     return next((thing for thing, names in _TYPES.items() if name in names), None)
 
 
 def types_of(thing: Thing) -> tuple[str, ...]:
     """Return the names that a thing has as an actor or object, in lower case."""
-    return _TYPES[thing]
+    return tuple(name.lower() for name in load_settings().words.either(_TYPES[thing]))
 
 
 def naming_columns(endpoint: Endpoint, thing: Thing) -> tuple[str, ...]:

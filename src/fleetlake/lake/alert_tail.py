@@ -15,6 +15,7 @@ from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.meta_tables import has_meta
+from fleetlake.settings import load_settings
 
 OVERLAP = timedelta(minutes=10)
 """Rows loaded this long before the newest are looked at again: long transactions commit late."""
@@ -74,6 +75,7 @@ class AlertTail:
     ) -> None:
         self._lake = lake
         self._chosen = chosen or AlertFilter()
+        self._words = load_settings().words
         self._shown: dict[tuple[object, ...], dict[str, datetime | None]] = {}
         self._newest: datetime | None = None
         self._earlier = self._first(since)
@@ -136,8 +138,9 @@ class AlertTail:
         """Yield the chosen alerts that meet a condition, oldest first."""
         conditions, parameters = [f"a.{condition}"], [*values]
         if self._chosen.types:
-            conditions.append(f"a.alert_type in ({', '.join('?' * len(self._chosen.types))})")
-            parameters += self._chosen.types
+            types = self._words.either(self._chosen.types)
+            conditions.append(f"a.alert_type in ({', '.join('?' * len(types))})")
+            parameters += types
         for name, wanted in (("router", self._chosen.device), ("group", self._chosen.group)):
             if wanted is not None:
                 conditions.append(f"? in (cast({name}_id as varchar), {name}_name)")
@@ -147,7 +150,9 @@ class AlertTail:
             f"where {' and '.join(conditions)} order by detected_at, alert_id",
             parameters,
         ):
-            yield ArrivedAlert(**dict(zip(FIELDS, row, strict=True)))
+            found = dict(zip(FIELDS, row, strict=True))
+            type_ = self._words.neutral(found["alert_type"] or "")
+            yield ArrivedAlert(**found | {"alert_type": type_ or None})
 
 
 def _is_close(one: datetime | None, other: datetime | None) -> bool:

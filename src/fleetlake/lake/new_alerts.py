@@ -20,6 +20,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
+from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 
 OLDEST = timedelta(days=1)
@@ -83,7 +84,8 @@ def new_alerts(
                 _newest(lake, ALERTS, since, at_least=_NONE),
                 _newest(lake, PUSHED, since, at_least=_NONE),
             )
-        chosen = {"types": list(types), "since": since, "most": MOST_ALERTS}
+        words = load_settings().words
+        chosen = {"types": words.either(types), "since": since, "most": MOST_ALERTS}
         polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
         pushed: list[tuple[Any, ...]] = []
         if len(polled) == MOST_ALERTS:
@@ -95,7 +97,8 @@ def new_alerts(
                 _newest(lake, ALERTS, since, at_least=last.polled),
                 _until(lake, pushed, since, last.pushed),
             )
-    found = [NewAlert(**dict(zip(_FIELDS, r, strict=True))) for _, *r in (*polled, *pushed)]
+    rows = (dict(zip(_FIELDS, row, strict=True)) for _, *row in (*polled, *pushed))
+    found = [NewAlert(**row | {"alert_type": words.neutral(row["alert_type"])}) for row in rows]
     return sorted(found, key=lambda alert: (alert.detected_at, alert.alert_id)), until
 
 

@@ -13,6 +13,7 @@ from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT, PushEvidence
 from fleetlake.planning.push_destinations import FAILURE_ALERTS, PushDestination, PushState
 from fleetlake.planning.shards import WHOLE
+from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 
 _DELIVERS = (PushState.ACTIVE, PushState.DISABLED)
@@ -91,7 +92,7 @@ def _unpushed(lake: Lake, profile: str, since: datetime, until: datetime) -> int
 
 def _failing(lake: Lake, profile: str, recent: datetime, service_now: datetime) -> int:
     """Return how many destinations, and recent alerts about them, say that pushes fail."""
-    failures = list(FAILURE_ALERTS)
+    failures = load_settings().words.either(FAILURE_ALERTS)
     [(alerts,)] = lake.rows(
         f"select (select count(*) from raw.{polled_endpoint().name} where account_profile = $who "
         "and created_at >= $recent and type in (select unnest($types))) "

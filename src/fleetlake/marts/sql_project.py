@@ -1,9 +1,10 @@
 """The SQL project of a build: ours, extended by the user's own project.
 
 dbt gets one project, so that own models `ref()` ours, use our macros and run in one build. If the
-user's project has a folder `sql`, a table `[vars]` or a `places.csv`, that project is put together
-in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml` with the changes, and the
-places as seeds. Otherwise dbt reads ours where it is installed. Neither source is written to.
+user's project has a folder `sql`, a table `[vars]`, a `places.csv` or the vendor's words for types,
+that project is put together in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml`
+with the changes, and the places as seeds. Otherwise dbt reads ours where it is installed. Neither
+source is written to.
 """
 
 import hashlib
@@ -21,6 +22,8 @@ from fleetlake.errors import BuildFailed
 from fleetlake.machine.project import SETTINGS_NAME, found_project, is_clone, package_files
 from fleetlake.machine.setting_files import VARS, read_settings_file
 from fleetlake.marts.named_places import place_seeds
+from fleetlake.settings import VendorWords, load_settings
+from fleetlake.settings.vendor_words import TABLE as WORDS
 
 SQL = "sql"
 _PROJECT_FILE = "dbt_project.yml"
@@ -80,6 +83,14 @@ def own_variables() -> Variables:
     return given
 
 
+def _words() -> dict[str, Any]:
+    """Return the variable that has the vendor's words for types; empty if there are none."""
+    words = load_settings().words
+    types = words.types()
+    is_plain = not types and words.alternate == VendorWords().alternate
+    return {} if is_plain else {WORDS: {"alternate": words.alternate, "types": types}}
+
+
 def variable(name: str) -> int | float:
     """Return a variable of the dbt project, as the user's project sets it. Raises: BuildFailed."""
     value: int | float = {**_settings_of(project_folder())[VARS], **own_variables()}[name]
@@ -118,7 +129,7 @@ def project_digest(ours: Path) -> str:
                 digest.update(path.name.encode() + path.read_bytes())
     for name, text in place_seeds().items():
         digest.update(name.encode() + text.encode())
-    if variables := own_variables():
+    if variables := {**own_variables(), **_words()}:
         digest.update(json.dumps(variables, sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -129,7 +140,8 @@ def ready_project(ours: Path, work: Path) -> Path:
     Raises: BuildFailed for a model that has a name of ours, a seed that lacks columns of the one
     it replaces, a wrong variable, or a wrong row of places.
     """
-    own, variables, places = own_sql(), own_variables(), place_seeds()
+    own, places = own_sql(), place_seeds()
+    variables = {**own_variables(), **_words()}
     if own is None and not variables and not places:
         return ours
     _refuse_names_of_ours(ours)
@@ -146,7 +158,7 @@ def ready_project(ours: Path, work: Path) -> Path:
     return merged
 
 
-def _merged_settings(ours: Path, variables: Variables) -> dict[str, Any]:
+def _merged_settings(ours: Path, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of `dbt_project.yml` for the merged project.
 
     Own models become tables in the schema `marts`, without a contract, unless they say otherwise.

@@ -30,6 +30,7 @@ from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.monitoring.push_states import push_faults, push_notes, push_statuses
 from fleetlake.monitoring.status import lake_now
 from fleetlake.publishing.publish import published_folder
+from fleetlake.receiving.misnamed_signature import misnamed_signature
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
@@ -58,6 +59,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         "pushes": _pushes,
         "disk": _disk,
         "permissions": _permissions,
+        "vendor words": _vendor_words,
     }.items():
         yield _checked(name, check, settings)
     for account in settings.accounts():
@@ -90,6 +92,13 @@ def _variables(settings: Settings) -> str:
     if unknown:
         return f"valid; not settings, without effect: {', '.join(unknown)}"
     return "valid"
+
+
+def _vendor_words(settings: Settings) -> str:
+    words = {name: word for name, word in settings.words.words.items() if name != word}
+    if not words:
+        return "the service's words are those of its contract"
+    return "; ".join(f"{name} is {word}" for name, word in words.items())
 
 
 def _extensions(_: Settings) -> str:
@@ -135,7 +144,9 @@ def _integrity(settings: Settings) -> str:
 
 
 def _pushes(settings: Settings) -> str:
-    """Look for push destinations that get no alerts, as the last load of them found them."""
+    """Look for refused pushes, and destinations that get none by the last load of them."""
+    if refused := misnamed_signature(settings):
+        raise PushTestFailed(refused.what, remedy=refused.remedy)
     if not has_lake(settings.lake):
         return "no push destination known yet"
     with open_lake(settings.lake, read_only=True) as lake:
@@ -185,8 +196,7 @@ def _permissions(settings: Settings) -> str:
 
 
 def _keys(settings: Settings) -> str:
-    settings.keys()
-    return f"all four are set; sent as {', '.join(settings.header_names)}"
+    return f"all four are set; sent as {', '.join(settings.keys())}"
 
 
 def _v3(settings: Settings) -> str:

@@ -14,7 +14,6 @@ from fleetlake.receiving.push_body import BodyReader, discard
 from fleetlake.receiving.push_refusals import RETRY_AFTER_SECONDS, STATUS, PushRefusal, Refused
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.recent_messages import RecentMessages
-from fleetlake.receiving.signature import signature_in
 from fleetlake.settings import Settings
 
 HEADER_BYTES = 16 * 2**10
@@ -64,18 +63,15 @@ class Intake:
             raise Refused(
                 PushRefusal.HEADERS_TOO_LARGE, f"more than {HEADER_BYTES} bytes of headers"
             )
-        signature = signature_in(headers)
-        if signature is None:
-            raise Refused(PushRefusal.SIGNATURE, "one X-PORTAL-Signature is needed")
+        signature = self.secrets.signature_in(headers)
         with self.bodies.holding() as held:
             body = await self.bodies.read(request, held)
-            if not await self.secrets.fit(body, signature):
-                raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
-            if self.recent.has(signature):
+            await self.secrets.require_signed(body, signature)
+            if self.recent.has(signature.digest):
                 self.counts.repeated += 1
                 return
             await self._append(body)
-        self.recent.add(signature)
+        self.recent.add(signature.digest)
         self.counts.stored += 1
         self.counts.stored_bytes += len(body)
 

@@ -7,7 +7,8 @@ from http import HTTPStatus
 class PushRefusal(StrEnum):
     """The reasons, as metrics name them."""
 
-    SIGNATURE = "signature"  # missing, given twice, or of no known secret
+    SIGNATURE = "signature"  # given twice, or of no known secret
+    UNSIGNED = "unsigned"  # no signature in the expected header
     SOURCE = "source"  # not from an allowed network
     HOST = "host"  # addressed by a name that another site may have pointed here
     TOO_LARGE = "too_large"
@@ -30,6 +31,7 @@ class Refused(Exception):
 
 STATUS = {
     PushRefusal.SIGNATURE: HTTPStatus.FORBIDDEN,
+    PushRefusal.UNSIGNED: HTTPStatus.FORBIDDEN,
     PushRefusal.SOURCE: HTTPStatus.FORBIDDEN,
     PushRefusal.HOST: HTTPStatus.MISDIRECTED_REQUEST,
     PushRefusal.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

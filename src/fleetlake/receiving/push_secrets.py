@@ -9,12 +9,15 @@ each of many forged ones, and from time to time, so that a removed secret does n
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fleetlake.errors import FleetlakeError, SettingsError
 from fleetlake.machine.ownership import chmod_words, excess_rights, require_own
 from fleetlake.machine.secret_block import read_secrets_block
-from fleetlake.receiving.signature import is_signed
+from fleetlake.receiving.misnamed_signature import SignatureNotes
+from fleetlake.receiving.push_refusals import PushRefusal, Refused
+from fleetlake.receiving.signature import Signature, is_signed, signature_in
 from fleetlake.settings import Settings
 
 BLOCK_PAUSE_SECONDS = 5.0
@@ -37,6 +40,19 @@ class PushSecrets:
         self._version = _version(self._file)
         self._in_file = read_secrets(self._file)
         self._block = _Block(settings.push_secrets_block) if settings.push_secrets_block else None
+        self._notes = SignatureNotes(settings)
+
+    def signature_in(self, headers: Sequence[tuple[bytes, bytes]]) -> Signature:
+        """Return the signature that a request carries. Raises: Refused."""
+        return signature_in(headers, self._notes.expected)
+
+    async def require_signed(self, body: bytes, signature: Signature) -> None:
+        """Refuse a body that no secret signs in the expected header. Raises: Refused."""
+        if not await self.fit(body, signature.digest):
+            raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
+        if signature.other_header:
+            self._notes.note(signature.other_header)
+            raise Refused(PushRefusal.UNSIGNED, f"one {self._notes.expected} is needed")
 
     async def fit(self, body: bytes, signature: bytes) -> bool:
         """Return whether one of the secrets gives a signature, in lower case, of a body."""

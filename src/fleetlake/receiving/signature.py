@@ -1,29 +1,51 @@
 """The signature of a pushed message (service contract, Signing of pushed messages).
 
-`X-PORTAL-Signature` is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the
-destination. An empty body is signed as a single space.
+It is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the destination. An
+empty body is signed as a single space. The header that has it is `X-PORTAL-Signature`, or what the
+vendor's words call it.
 """
 
 import hmac
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-SIGNATURE_HEADER = b"x-portal-signature"
+from fleetlake.receiving.push_refusals import PushRefusal, Refused
+
 EMPTY_BODY = b" "
 
-_HEX_DIGITS = 64
+_DIGEST = re.compile(rb"[0-9a-fA-F]{64}")
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 
 
-def signature_in(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-    """Return the signature that a request carries; None without one, or with several.
+@dataclass(frozen=True)
+class Signature:
+    """A signature, in lower case, and the header that has it if it is not the expected one."""
 
-    Names of headers are in lower case, as ASGI has them.
+    digest: bytes
+    other_header: str = ""
+
+
+def signature_in(headers: Sequence[tuple[bytes, bytes]], expected: str) -> Signature:
+    """Return the signature that a request carries. Names of headers are in lower case, as in ASGI.
+
+    If the expected header is missing and another one has the form of a signature, that is returned:
+    if it fits, the service has another name for the header. Raises: Refused.
     """
-    found = [value for name, value in headers if name == SIGNATURE_HEADER]
-    if len(found) != 1:
-        return None
-    signature = found[0].strip().lower()
-    is_digest = len(signature) == _HEX_DIGITS and not signature.strip(b"0123456789abcdef")
-    return signature if is_digest else None
+    found = [value for name, value in headers if name == expected.lower().encode()]
+    if len(found) == 1 and _DIGEST.fullmatch(found[0].strip()):
+        return Signature(found[0].strip().lower())
+    if not found:
+        others = [
+            (b"signature" not in name, name, value)
+            for name, value in headers
+            if _NAME.fullmatch(name) and _DIGEST.fullmatch(value)
+        ]
+        for _, name, value in sorted(others)[:1]:
+            return Signature(value.lower(), name.decode())
+    raise Refused(
+        PushRefusal.SIGNATURE if found else PushRefusal.UNSIGNED, f"one {expected} is needed"
+    )
 
 
 def is_signed(body: bytes, signature: bytes, secrets: Sequence[bytes]) -> bool:

@@ -10,23 +10,23 @@ with without_plugins():
     from fleetlake.settings.schema import (
         BUILD_MEMORY,
         DAY_ROWS,
-        HEADER_NAMES,
         KEY_SETTINGS,
         PREFIX,
         SECRET_SETTINGS,
         Settings,
     )
     from fleetlake.settings.setting_values import ClockTrust
+    from fleetlake.settings.vendor_words import VendorWords
 
 __all__ = [
     "BUILD_MEMORY",
     "DAY_ROWS",
-    "HEADER_NAMES",
     "KEY_SETTINGS",
     "PREFIX",
     "SECRET_SETTINGS",
     "ClockTrust",
     "Settings",
+    "VendorWords",
     "load_settings",
     "unknown_variables",
 ]

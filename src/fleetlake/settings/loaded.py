@@ -1,5 +1,6 @@
 """The settings of this process, and what is wrong with them in words."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
@@ -28,6 +29,11 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
         warn_of_secrets(read_settings_file(), SECRET_SETTINGS)
+        if settings.header_names:
+            logging.getLogger(__name__).warning(
+                "FLEETLAKE_HEADER_NAMES is deprecated and a later release removes it. Move the "
+                "names to [vendor_words] in fleetlake.toml (docs/how-to/connect.md)."
+            )
     except ValidationError as error:
         faults = "; ".join(
             _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)

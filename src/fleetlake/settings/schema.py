@@ -31,6 +31,7 @@ from fleetlake.lake_address import LakeAddress, parse_lake_address
 from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
+from fleetlake.settings.contract_words import KEY_HEADERS
 from fleetlake.settings.setting_values import (
     ClockTrust,
     comma_separated,
@@ -38,9 +39,11 @@ from fleetlake.settings.setting_values import (
     memory_size,
     root_url,
 )
-
-HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
-"""The four headers of the service contract, in the order of the four keys."""
+from fleetlake.settings.vendor_words import (
+    VendorWords,
+    checked_vendor_words,
+    read_vendor_words,
+)
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
@@ -69,8 +72,15 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    base_url: str | None = Field(None, description="Root URL of v2, e.g. https://host/api/v2/")
-    v3_base_url: str | None = Field(None, description="Root URL of v3, without a trailing slash")
+    vendor_words: Annotated[dict[str, Any], NoDecode] = Field(
+        {}, description="TOML file of the vendor's words for those of the service contract"
+    )
+    base_url: str | None = Field(
+        None, validate_default=True, description="Root URL of v2, e.g. https://host/api/v2/"
+    )
+    v3_base_url: str | None = Field(
+        None, validate_default=True, description="Root URL of v3, without a trailing slash"
+    )
     portal_api_id: HeaderValue = Field(SecretStr(""), description="Id of the usage-tracking key")
     portal_api_key: HeaderValue = Field(SecretStr(""), description="Usage-tracking key")
     mgr_api_id: HeaderValue = Field(SecretStr(""), description="Id of the authorizing key")
@@ -145,8 +155,8 @@ class Settings(BaseSettings):
         50, ge=0, le=100, description="Percent of a list that may disappear without confirmation"
     )
     concurrency: int = Field(8, ge=1, le=64, description="Maximum concurrent calls")
-    header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
-        HEADER_NAMES, description="Names of the four key headers, comma-separated"
+    header_names: Annotated[tuple[str, str, str, str] | None, NoDecode] = Field(
+        None, description="Deprecated: names of the four key headers; use FLEETLAKE_VENDOR_WORDS"
     )
     push_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="Secrets of push destinations, comma-separated"
@@ -218,10 +228,30 @@ class Settings(BaseSettings):
     def _is_size(cls, value: str) -> str:
         return memory_size(value)
 
+    @field_validator("vendor_words", mode="before")
+    @classmethod
+    def _is_table(cls, value: object) -> object:
+        return read_vendor_words(in_project_folder(value) if value else value)
+
+    @field_validator("vendor_words")
+    @classmethod
+    def _has_known_words(cls, value: dict[str, Any]) -> dict[str, str]:
+        return checked_vendor_words(value)
+
     @field_validator("header_names", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("header_names")
+    @classmethod
+    def _agrees(cls, value: tuple[str, ...] | None, given: ValidationInfo) -> Any:
+        words = given.data.get("vendor_words", {})
+        names = dict(zip(KEY_HEADERS, value, strict=True)) if value else {}
+        if any(words.get(name, word) != word for name, word in names.items()):
+            raise ValueError("names other headers than FLEETLAKE_VENDOR_WORDS")
+        checked_vendor_words({**words, **names})
+        return value
 
     @field_validator(
         "push_secrets", "push_sources", "alert_events", "receiver_names", mode="before"
@@ -232,7 +262,9 @@ class Settings(BaseSettings):
 
     @field_validator("base_url", "v3_base_url")
     @classmethod
-    def _is_root(cls, value: str | None) -> str | None:
+    def _is_root(cls, value: str | None, given: ValidationInfo) -> str | None:
+        if value is None:
+            value = given.data.get("vendor_words", {}).get(given.field_name)
         return None if value is None else root_url(value)
 
     @model_validator(mode="after")
@@ -245,6 +277,12 @@ class Settings(BaseSettings):
                 "use https, or set FLEETLAKE_PLAIN_HTTP=true if you trust the network"
             )
         return self
+
+    @property
+    def words(self) -> VendorWords:
+        """The vendor's words, those of the deprecated `header_names` among them."""
+        names = zip(KEY_HEADERS, self.header_names or KEY_HEADERS, strict=True)
+        return VendorWords({**dict(names), **self.vendor_words})
 
     def is_on_this_machine(self) -> bool:
         """Return whether the service runs on this machine: all its addresses are loopback."""
@@ -305,7 +343,7 @@ class Settings(BaseSettings):
                 f"The service's keys are not set: {names}.",
                 remedy="Export them, or try `fleetlake demo`, which starts a simulated service.",
             )
-        return dict(zip(self.header_names, values, strict=True))
+        return dict(zip(map(self.words.header, KEY_HEADERS), values, strict=True))
 
     def v3_root(self) -> str | None:
         """Return the v3 root, or None if v3 is not configured."""

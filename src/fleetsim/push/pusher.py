@@ -25,6 +25,7 @@ from fleetsim.rules import DESTINATIONS, RULES, key_text
 from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
+from fleetsim.wire_words import WireWords
 
 _BATCH: Final = 512
 """Messages that are delivered, or shuffled, together if the order is not kept."""
@@ -34,8 +35,8 @@ _BATCH: Final = 512
 class Pusher:
     """The push side of one simulation. Nothing is sent until `settle` is called.
 
-    `view` returns what the root account sees now. `is_stopped` ends a running `settle` when the
-    server must stop. `log` lists what was pushed.
+    `view` returns what the root account sees now. `words` are the vendor's. `is_stopped` ends a
+    running `settle` when the server must stop. `log` lists what was pushed.
     """
 
     clock: SimulatedClock
@@ -43,6 +44,7 @@ class Pusher:
     send: Sender
     faults: PushFaults
     settled_until: int
+    words: WireWords = field(default_factory=lambda: WireWords({}))
     is_stopped: bool = False
 
     def stop(self) -> None:
@@ -154,7 +156,7 @@ class Pusher:
             if rule is not None:
                 rule["last_summary_ts"] = due
         shown = [pushed_alert(alert, self.faults.push_body) for alert in alerts]
-        body = orjson.dumps(shown if message.is_summary else shown[0])
+        body = self.words.outgoing(orjson.dumps(shown if message.is_summary else shown[0]))
         found = []
         for number in message.destinations:
             destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
@@ -261,7 +263,8 @@ class Pusher:
 
     async def _post(self, destination: Fields, body: bytes, cut: Cut | None = None) -> str | None:
         signature = sign(body, destination["authentication"]["secret"])
-        headers = {"Content-Type": "application/json", SIGNATURE_HEADER: signature}
+        header = self.words.header(SIGNATURE_HEADER)
+        headers = {"Content-Type": "application/json", header: signature}
         url = destination["endpoint"]["url"]
         try:
             if cut is None:
