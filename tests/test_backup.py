@@ -6,6 +6,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from errno import ENOSPC
 from pathlib import Path
 from threading import Event
@@ -18,16 +19,18 @@ from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import FleetlakeError, LakeError, StreamBusy, UsageError
+from fleetlake.errors import FleetlakeError, LakeBusy, LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.backups import backup as backups
 from fleetlake.lake.backups.backup import back_up
-from fleetlake.lake.backups.backup_target import BackupTarget, copy_all
+from fleetlake.lake.backups.backup_target import PART, BackupTarget, copy_all
 from fleetlake.lake.backups.catalog_copy import copy_catalog
+from fleetlake.lake.backups.manifest import MARK
 from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING
-from fleetlake.lake.locks import files_lock
+from fleetlake.lake.integrity.checksums import keep_checksums
+from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import DEMO_MARK, SharedLake
 from tests.conftest import new_sim
@@ -203,7 +206,7 @@ def test_maintenance_waits_for_no_backup_and_is_skipped_while_one_is_made(
 
     def put(self: BackupTarget, local: Path, name: str) -> None:
         if "catalogs/" in name:
-            with open_lake(lake_path) as lake, pytest.raises(StreamBusy) as skipped:
+            with open_lake(lake_path) as lake, pytest.raises(LakeBusy) as skipped:
                 maintain(lake)
             seen.append(skipped.value)
         copy(self, local, name)
@@ -211,12 +214,12 @@ def test_maintenance_waits_for_no_backup_and_is_skipped_while_one_is_made(
     monkeypatch.setattr(BackupTarget, "put", put)
     back_up(lake_path, target)
     monkeypatch.setattr(backups, "MAINTENANCE_SECONDS", 0)
-    with files_lock(lake_path, seconds=0), pytest.raises(LakeError) as refused:
+    with files_lock(lake_path, seconds=0), pytest.raises(LakeBusy) as refused:
         back_up(lake_path, target)
 
     assert "under way" in seen[0].what
     assert "under way" in refused.value.what
-    assert refused.value.exit_code == 7
+    assert refused.value.exit_code == 12
 
 
 def test_a_file_that_the_lake_lost_or_cut_short_is_named_and_no_backup_is_made(
@@ -241,6 +244,98 @@ def test_a_file_that_the_lake_lost_or_cut_short_is_named_and_no_backup_is_made(
     back_up(lake_path, target)
 
     assert rows_of(restore(target, tmp_path / "restored").lake) == held
+
+
+def test_a_first_backup_that_was_killed_does_not_block_its_target(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    part = Path(target, f"{MARK}.{'0a' * 16}{PART}")  # as a kill leaves it, before its rename
+    part.parent.mkdir()
+    part.write_text("{")
+    strange = tmp_path / "other" / f"notes{PART}"
+    strange.parent.mkdir()
+    strange.write_text("mine")
+
+    back_up(lake_path, target)
+    with pytest.raises(LakeError, match="holds files that no backup made"):
+        back_up(lake_path, str(strange.parent))
+
+    assert not part.exists()
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+def test_a_flipped_bit_in_a_backup_is_named_by_restore_and_mended_by_verify(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    done = back_up(lake_path, target)
+    name = flip_a_bit(Path(target, "files", "raw"))
+    with pytest.raises(LakeError, match=f"{name} of the backup .* changed") as refused:
+        restore(target, tmp_path / "restored")
+    assert not (tmp_path / "restored" / CATALOG).exists()
+
+    unnoticed = back_up(lake_path, target)
+    verified = back_up(lake_path, target, is_verified=True)
+
+    assert "--verify" in refused.value.remedy
+    assert {*done.manifest.sha256} == {*done.manifest.files}
+    assert (unnoticed.files_copied, unnoticed.files_verified) == (0, 0)
+    assert (verified.files_copied, verified.files_replaced) == (1, 1)
+    assert verified.files_verified >= len(done.manifest.files)
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+def test_a_restore_that_was_stopped_does_not_keep_a_file_that_changed_meanwhile(
+    lake_path: Path, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(lake_path, target)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fleetlake.lake.backups.restore.flush_files", stop)
+    with pytest.raises(KeyboardInterrupt):
+        restore(target, tmp_path / "restored")
+    monkeypatch.undo()
+    flip_a_bit(tmp_path / "restored" / "files" / "raw")
+
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+def test_a_file_of_the_lake_with_a_flipped_bit_is_named_and_not_backed_up(
+    lake_path: Path, target: str
+) -> None:
+    with open_lake(lake_path) as lake, commit_lock(lake_path):
+        keep_checksums(lake)
+    name = flip_a_bit(lake_path / "files" / "raw")
+
+    with pytest.raises(LakeError, match=f"{name} of the lake changed after being written"):
+        back_up(lake_path, target)
+
+
+def test_a_changed_file_that_only_an_earlier_backup_has_is_an_error_after_the_new_one(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    back_up(lake_path, target)
+    before = {path.name for path in (lake_path / "files").rglob("*.parquet")}
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.groups (id) select i + 900 from range(50) r(i)")
+        maintain(lake, keep=timedelta(0))
+    [gone, *_] = sorted(before - {path.name for path in (lake_path / "files").rglob("*.parquet")})
+    flip_a_bit(Path(target, "files"), gone)
+
+    with pytest.raises(LakeError, match=f"earlier backups .*{gone}"):
+        back_up(lake_path, target, is_verified=True)
+
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+def flip_a_bit(folder: Path, name: str = "*.parquet") -> str:
+    """Flip a bit in the middle of a file; return its name."""
+    file = min(folder.rglob(name))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return file.name
 
 
 def test_a_catalog_that_names_a_file_outside_the_lake_is_not_backed_up(
@@ -328,14 +423,14 @@ def test_a_catalog_or_manifest_that_was_damaged_is_not_restored_and_the_next_bac
     catalog = Path(target, done.manifest.catalog)
     good = catalog.read_bytes()
     catalog.write_bytes(good[:-1] + b"x")
-    with pytest.raises(LakeError, match="The catalog did not arrive whole"):
+    with pytest.raises(LakeError, match=r"catalogs/.* changed after being written"):
         restore(target, tmp_path / "restored")
     catalog.write_bytes(good)
     manifest = Path(target, done.manifest.name)
     content = json.loads(manifest.read_text())
     for text, words in (
         (json.dumps(content | {"files": {"../../x": 1}}), "outside of its folder"),
-        (json.dumps(content | {"format": 2}), "has format 2"),
+        (json.dumps(content | {"format": 3}), "has format 3"),
         ("{", "is damaged"),
     ):
         manifest.write_text(text)

@@ -38,3 +38,8 @@ def restore(
         f"{counted(len(done.manifest.files), 'file')}, {size_in_words(done.manifest.size)}, "
         f"{done.seconds:.1f} s."
     )
+    if not done.manifest.sha256:
+        console().print(
+            "An earlier release made this backup, without checksums of its files. Run `fleetlake "
+            "check --full`, which compares the files with the lake's own."
+        )

@@ -8,14 +8,14 @@ Maintenance removes files, so it and a backup exclude each other.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fleetlake.errors import LakeError, StreamBusy, UsageError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.backups.backup_target import (
     PART,
@@ -27,11 +27,14 @@ from fleetlake.lake.backups.backup_target import (
 )
 from fleetlake.lake.backups.catalog_copy import CatalogCopy, copy_catalog
 from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, STAMP, Manifest
-from fleetlake.lake.catalog import require_lake
+from fleetlake.lake.catalog import open_as_is, require_lake
 from fleetlake.lake.evolution.format import this_release
+from fleetlake.lake.integrity.checksums import known_checksums
+from fleetlake.lake.integrity.listing import each_of
 from fleetlake.lake.locks import files_lock
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, SharedLake
 from fleetlake.machine.umask import apply_umask
+from fleetlake.text.wording import counted
 
 KEEP_BACKUPS = 2
 """How many backups stay: the newest, and one before it."""
@@ -44,13 +47,18 @@ _SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class BackedUp:
-    """The result of a backup: what it consists of, and what had to be copied for it."""
+    """The result of a backup: what it consists of, and what had to be copied for it.
+
+    `files_replaced` are those that had changed at the target since a backup wrote them.
+    """
 
     manifest: Manifest
     target: str
     files_copied: int
     bytes_copied: int
     files_removed: int
+    files_verified: int
+    files_replaced: int
     seconds: float
 
 
@@ -59,31 +67,38 @@ def back_up(
     address: str,
     *,
     keep: int = KEEP_BACKUPS,
+    is_verified: bool = False,
     on_copied: OnCopied = ignore_progress,
 ) -> BackedUp:
     """Back up a lake in a folder to another folder or an object store.
 
     This process must not have the lake open. The newest `keep` backups stay; files that none of
-    them names are removed from the target.
+    them names are removed from the target. `is_verified` first compares every file there with its
+    checksum, and copies again what has changed.
 
     Raises: LakeError if there is no lake, if a file of it is missing or damaged, or if the target
-    cannot be written or holds something else; UsageError for a target inside the lake.
+    cannot be written or holds something else; also for changed files of earlier backups that the
+    lake no longer has, when the new backup is complete. UsageError for a target inside the lake.
     """
     began = time.monotonic()
     apply_umask()
     folder = _require_folder(lake)
     target = BackupTarget(address)
     _refuse_overlap(folder, target)
+    own = _own_checksums(folder)
     with (
         target.errors(),
-        _files_kept(folder),
+        files_lock(folder, seconds=MAINTENANCE_SECONDS),
         TemporaryDirectory(prefix="fleetlake-backup-") as work,
     ):
         target.require_own()
         stamp = datetime.now(UTC).strftime(STAMP)
         copy = copy_catalog(folder, Path(work) / "catalog.sqlite")
         _refuse_other_content(target, copy)
-        copied = _copy_files(folder, target, copy, on_copied)
+        sums = {**_checksums_at(target), **own}
+        verified = _verified(target, sums) if is_verified else {}
+        changed = {name for name, is_as_written in verified.items() if not is_as_written}
+        copied = _copy_files(folder, target, copy, _Copying(sums, changed, on_copied))
         manifest = Manifest(
             stamp=stamp,
             lake_id=copy.lake_id,
@@ -92,6 +107,7 @@ def back_up(
             catalog_bytes=copy.path.stat().st_size,
             catalog_sha256=sha256_of(copy.path),
             files=copy.files,
+            sha256={name: sums[name] for name in copy.files},
             marks=_marks(folder),
         )
         target.put(copy.path, manifest.catalog)
@@ -100,25 +116,17 @@ def back_up(
         target.put_text(manifest.to_text(), manifest.name)
         target.flush()
         removed = _remove_unused(target, keep)
+        _refuse_changed(target, changed - {f"{FILES}/{name}" for name in copied}, manifest)
     return BackedUp(
         manifest=manifest,
         target=target.name,
         files_copied=len(copied),
         bytes_copied=sum(copied.values()),
         files_removed=removed,
+        files_verified=len(verified),
+        files_replaced=len(changed),
         seconds=time.monotonic() - began,
     )
-
-
-@contextmanager
-def _files_kept(lake: Path) -> Iterator[None]:
-    """Keep maintenance away. Raises: LakeError; being skipped, as maintenance is, is no backup."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(files_lock(lake, seconds=MAINTENANCE_SECONDS))
-        except StreamBusy as busy:
-            raise LakeError(busy.what, remedy=busy.remedy) from None
-        yield
 
 
 def _require_folder(lake: LakeAddress) -> Path:
@@ -158,18 +166,79 @@ def _refuse_other_content(target: BackupTarget, copy: CatalogCopy) -> None:
     target.put_text('{"what": "backups of a fleetlake lake: see `fleetlake restore`"}\n', MARK)
 
 
+def _own_checksums(lake: Path) -> dict[str, str]:
+    """Return the checksums that a lake keeps of its files; none if it is damaged or older."""
+    with suppress(LakeError), open_as_is(lake) as opened:
+        return known_checksums(opened)
+    return {}
+
+
+def _checksums_at(target: BackupTarget) -> dict[str, str]:
+    """Return the checksums of the data files of a target's backups."""
+    return {name: sum_ for found in target.manifests() for name, sum_ in found.sha256.items()}
+
+
+def _verified(target: BackupTarget, sums: Mapping[str, str]) -> dict[str, bool]:
+    """Read all files of a target's backups; return of each whether it is as it was written."""
+    known = {f"{FILES}/{name}": checksum for name, checksum in sums.items()}
+    known |= {found.catalog: found.catalog_sha256 for found in target.manifests()}
+    names = sorted(known.keys() & target.sizes().keys())
+    found = each_of(names, lambda name: target.sha256(name) == known[name])
+    return dict(zip(names, found, strict=True))
+
+
+@dataclass(frozen=True)
+class _Copying:
+    """How files are copied: `sums` gets the checksums that it lacks, `changed` is copied again."""
+
+    sums: dict[str, str]
+    changed: Collection[str]
+    on_copied: OnCopied
+
+
 def _copy_files(
-    lake: Path, target: BackupTarget, copy: CatalogCopy, on_copied: OnCopied
+    lake: Path, target: BackupTarget, copy: CatalogCopy, how: _Copying
 ) -> dict[str, int]:
-    """Copy what the target lacks; return the bytes of each copied file."""
-    held = target.sizes(FILES)
-    lacking = {name: size for name, size in copy.files.items() if held.get(name) != size}
+    """Copy what the target lacks; return the bytes of each copied file.
+
+    Raises: LakeError for a file of the lake that is not as it was written.
+    """
+    held, files = target.sizes(FILES), lake / LAKE_FILES
+    lacking = {
+        name: size
+        for name, size in copy.files.items()
+        if held.get(name) != size or f"{FILES}/{name}" in how.changed
+    }
     for name, size in lacking.items():
-        _require_whole(lake / LAKE_FILES / name, size)
-    copy_all(
-        lacking, lambda name: target.put(lake / LAKE_FILES / name, f"{FILES}/{name}"), on_copied
-    )
+        _require_whole(files / name, size)
+
+    def copy_one(name: str) -> None:
+        checksum = sha256_of(files / name)
+        if how.sums.setdefault(name, checksum) != checksum:
+            raise LakeError(
+                f"The file {files / name} of the lake changed after being written, so it cannot "
+                "be backed up.",
+                remedy="Run `fleetlake check --full`, then `fleetlake repair`. Earlier backups "
+                "are unchanged.",
+            )
+        target.put(files / name, f"{FILES}/{name}")
+
+    copy_all(lacking, copy_one, how.on_copied)
+    for name in copy.files.keys() - how.sums.keys():  # of a backup that an earlier release made
+        how.sums[name] = sha256_of(files / name)
     return lacking
+
+
+def _refuse_changed(target: BackupTarget, changed: Collection[str], new: Manifest) -> None:
+    """Raise LakeError if changed files of earlier backups are left at a target."""
+    left = sorted(target.sizes().keys() & {*changed})
+    if left:
+        raise LakeError(
+            f"{counted(len(left), 'file')} of earlier backups in {target.name} changed after being "
+            f"written, and the lake no longer has them, e.g. {', '.join(left[:_SHOWN])}.",
+            remedy=f"The new backup {new.stamp} is complete. Earlier ones cannot be restored "
+            "whole: `--keep 1` removes them. Check the disk.",
+        )
 
 
 def _require_whole(path: Path, size: int) -> None:
@@ -217,7 +286,7 @@ def _remove_unused(target: BackupTarget, keep: int) -> int:
     files = {name for manifest in kept for name in manifest.files}
     parts = [f"{CATALOGS}/{name}" for name in target.sizes(CATALOGS)]
     parts += [f"{MANIFESTS}/{name}" for name in target.sizes(MANIFESTS) if name.endswith(PART)]
-    target.delete(name for name in parts if name not in catalogs)
+    target.delete(name for name in (*parts, *target.unfinished_marks()) if name not in catalogs)
     unused = [
         name
         for name in target.sizes(FILES)

@@ -1,10 +1,10 @@
 """Where backups are: a folder, or an object store by its URL (s3://bucket/prefix)."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
@@ -16,11 +16,14 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import store_keys
 from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, Manifest, is_stamp
 from fleetlake.lake.durable import flush_files
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.ownership import require_own
 from fleetlake.text.redaction import without_secrets
 
 PART = ".part"
 """Ending of a file that is being copied."""
+
+_UNFINISHED_MARK = re.compile(rf"{re.escape(MARK)}\.[0-9a-f]{{32}}{re.escape(PART)}")
 
 _AT_ONCE = 8  # files; an object store answers slowly, and takes many requests side by side
 _PIECE = 1 << 20
@@ -73,12 +76,12 @@ class BackupTarget:
         try:
             yield
         except OSError as error:
-            is_full = error.errno in {ENOSPC, EDQUOT, EFBIG}
-            remedy = "Free some space" if is_full else "Check the folder, the address and its keys"
+            fault = io_fault(error, self.folder) if self.folder else None
+            remedy = "Check the folder, the address and its keys, and run again."
             raise LakeError(
                 f"The backup in {self.name} could not be read or written: "
                 f"{self._without_secrets(error)}.",
-                remedy=f"{remedy}, and run again. Complete backups are unchanged.",
+                remedy=f"{fault.remedy if fault else remedy} Complete backups are unchanged.",
             ) from None
 
     def sizes(self, part: str = "") -> dict[str, int]:
@@ -112,9 +115,13 @@ class BackupTarget:
         return found
 
     def is_other_folder(self) -> bool:
-        """Return whether the target has content, but none that a backup made."""
+        """Return whether the target has content, but none that a backup made or has begun."""
         held = self.sizes()
-        return bool(held) and MARK not in held
+        return bool(held.keys() - self.unfinished_marks()) and MARK not in held
+
+    def unfinished_marks(self) -> set[str]:
+        """Return the parts of its mark: of a first backup that was killed, or is under way."""
+        return {name for name in self.sizes() if _UNFINISHED_MARK.fullmatch(name)}
 
     def put(self, local: Path, name: str) -> None:
         """Copy a local file to the target."""
@@ -136,6 +143,11 @@ class BackupTarget:
         part = local.with_name(f"{local.name}{PART}")
         fs.copy_files(f"{self._root}/{name}", str(part), source_filesystem=self._system)
         part.replace(local)
+
+    def sha256(self, name: str) -> str:
+        """Return the checksum of a file of the target."""
+        with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+            return _sha256(stream.read)
 
     def delete(self, names: Iterable[str]) -> int:
         """Delete files of the target; return how many."""
@@ -186,8 +198,12 @@ def copy_all(sizes: Mapping[str, int], copy: Callable[[str], None], on_copied: O
 
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
+        return _sha256(file.read)
+
+
+def _sha256(read: Callable[[int], bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := read(_PIECE):
+        digest.update(piece)
     return digest.hexdigest()

@@ -21,7 +21,7 @@ CATALOGS = "catalogs"
 MANIFESTS = "manifests"
 STAMP = "%Y%m%dT%H%M%S.%fZ"
 
-_FORMAT = 1
+_FORMAT, _FORMATS = 2, (1, 2)  # the first had no checksums of data files
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
@@ -29,8 +29,9 @@ _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 class Manifest:
     """One backup: when it began (UTC), of which snapshot of which lake, and its parts.
 
-    `files` gives the bytes of each file, by its name relative to the folder of files. `marks` are
-    small files of the lake's folder, with their text.
+    `files` gives the bytes of each file, by its name relative to the folder of files; `sha256` its
+    checksum, unless an earlier release made the backup. `marks` are small files of the lake's
+    folder, with their text.
     """
 
     stamp: str
@@ -40,6 +41,7 @@ class Manifest:
     catalog_bytes: int
     catalog_sha256: str
     files: Mapping[str, int]
+    sha256: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -67,7 +69,7 @@ class Manifest:
         try:
             content: dict[str, Any] = json.loads(text)
             written = content.pop("format")
-            found = cls(**content) if written == _FORMAT else None
+            found = cls(**content) if written in _FORMATS else None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise LakeError(
                 f"The manifest {place} is damaged.", remedy="Choose another backup with --at."

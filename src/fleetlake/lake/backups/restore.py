@@ -12,6 +12,7 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.backups.backup_target import (
+    PART,
     BackupTarget,
     OnCopied,
     copy_all,
@@ -21,8 +22,10 @@ from fleetlake.lake.backups.backup_target import (
 from fleetlake.lake.backups.manifest import FILES, Manifest
 from fleetlake.lake.catalog import READY, RESTORING
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.integrity.listing import each_of
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake_address import LakeAddress, SharedLake, not_writable, refuse_unusable
+from fleetlake.lake_address import LakeAddress, SharedLake, refuse_unusable
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
 
@@ -120,25 +123,44 @@ def _make_folder(folder: Path, manifest: Manifest) -> None:
         raise not_writable("lake", folder, error, setting="FLEETLAKE_LAKE") from None
 
 
+def _changed(manifest: Manifest, name: str) -> LakeError:
+    """Return the error for a file of a backup that is not as the backup wrote it."""
+    return LakeError(
+        f"The file {name} of the backup {manifest.stamp} changed after being written: its size or "
+        "checksum is another one.",
+        remedy="Run the restore again. If the same file is named, choose an earlier backup with "
+        "--at. If the lake still exists, `fleetlake backup --verify` copies the file again.",
+    )
+
+
 def _fetch(source: BackupTarget, manifest: Manifest, folder: Path, on_copied: OnCopied) -> None:
     """Copy what the folder lacks, then switch the catalog in."""
     files = folder / LAKE_FILES
-    lacking = {
-        name: size
-        for name, size in manifest.files.items()
-        if not (files / name).exists() or (files / name).stat().st_size != size
-    }
-    copy_all(lacking, lambda name: source.get(f"{FILES}/{name}", files / name), on_copied)
+
+    def is_whole(name: str) -> bool:
+        """Return whether a file is here with its size, and its checksum if it has one."""
+        path, checksum = files / name, manifest.sha256.get(name)
+        is_here = path.exists() and path.stat().st_size == manifest.files[name]
+        return is_here and checksum in {None, sha256_of(path)}
+
+    def fetch(name: str) -> None:
+        source.get(f"{FILES}/{name}", files / name)
+        if not is_whole(name):
+            (files / name).unlink()
+            raise _changed(manifest, name)
+
+    names = [*manifest.files]
+    here = each_of(names, is_whole)
+    lacking = [name for name, is_here in zip(names, here, strict=True) if not is_here]
+    copy_all({name: manifest.files[name] for name in lacking}, fetch, on_copied)
+    for part in folder.rglob(f"*{PART}"):
+        part.unlink()  # of a restore of another backup that was killed
     for name, text in manifest.marks.items():
         (folder / name).write_text(text, encoding="utf-8")
     catalog = folder / f"{CATALOG}.new"
     source.get(manifest.catalog, catalog)
-    wrong = [n for n, size in manifest.files.items() if (files / n).stat().st_size != size]
-    if wrong or sha256_of(catalog) != manifest.catalog_sha256:
-        raise LakeError(
-            f"{', '.join(wrong[:_SHOWN]) or 'The catalog'} did not arrive whole in {folder}.",
-            remedy="Run the restore again, or choose an earlier backup with --at.",
-        )
+    if sha256_of(catalog) != manifest.catalog_sha256:
+        raise _changed(manifest, manifest.catalog)
     flush_files(folder)
     (folder / READY).touch()
     catalog.rename(folder / CATALOG)
