@@ -302,7 +302,7 @@ def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_pa
 def test_a_lock_held_by_this_user_is_busy_and_not_an_error(lake_path):
     with (
         stream_lock(lake_path, STREAM),
-        pytest.raises(StreamBusy, match="another process is loading it"),
+        pytest.raises(StreamBusy, match="Another process is loading"),
         stream_lock(lake_path, STREAM),
     ):
         pass

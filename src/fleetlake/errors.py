@@ -17,7 +17,8 @@ FleetlakeError                    exit code
 │   ├── CursorStuck                6   the service repeats a page position
 │   └── ListShrank                 6   a list lost many records: check, then accept the loss or not
 ├── LakeError                      7   fix the disk, the folder or the catalog
-│   ├── StreamBusy                 0   another process is loading the stream: skipped, not failed
+│   ├── LakeBusy                  12   another command uses the lake: run again when it has ended
+│   │   └── StreamBusy            12   the same; a load only skips the stream
 │   └── CommitUnknown              7   look for the load id to learn the outcome
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   records of the service are missing from the lake
@@ -28,7 +29,6 @@ FleetlakeError                    exit code
 """
 
 from datetime import timedelta
-from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
 
 from fleetlake.text.plain import plain_lines
 
@@ -149,10 +149,14 @@ class LakeError(FleetlakeError):
     is_transient = True
 
 
-class StreamBusy(LakeError):
-    """Another process is loading the stream."""
+class LakeBusy(LakeError):
+    """Another process uses what this one needs for itself alone, and used it for too long."""
 
-    exit_code = 0
+    exit_code = 12
+
+
+class StreamBusy(LakeBusy):
+    """Another process is loading the stream."""
 
 
 class CommitUnknown(LakeError):
@@ -191,19 +195,3 @@ class Interrupted(FleetlakeError):
     """The run was stopped from outside; committed data stays."""
 
     exit_code = 130
-
-
-def from_os_error(error: OSError) -> FleetlakeError | None:
-    """Return a LakeError or SettingsError for a fault that the user can fix, otherwise None."""
-    if error.errno in {EMFILE, ENFILE}:
-        return SettingsError(
-            "This process has reached its limit of open files.",
-            remedy="Raise the limit, for example by `ulimit -n 1024`, and run again.",
-        )
-    if error.errno not in {ENOSPC, EDQUOT, EROFS, EACCES, EPERM}:
-        return None
-    path = f" {error.filename!r}" if error.filename else ""
-    return LakeError(
-        f"The operating system refused to read or write{path}: {error.strerror}.",
-        remedy="Make it accessible to this user, or free some space. Committed data is intact.",
-    )

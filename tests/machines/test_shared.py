@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import BudgetSpent, BuildFailed, LakeError, StreamBusy
+from fleetlake.errors import BudgetSpent, LakeBusy, LakeError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
@@ -172,7 +172,7 @@ def test_marts_are_built_by_one_machine_at_a_time(shared, monkeypatch):
         pass
     monkeypatch.setattr("fleetlake.marts.build._OTHER_BUILD_SECONDS", 0)
 
-    with build_lock(shared, seconds=0), pytest.raises(BuildFailed, match="Another build"):
+    with build_lock(shared, seconds=0), pytest.raises(LakeBusy, match="Another build"):
         build_marts(shared)
 
 

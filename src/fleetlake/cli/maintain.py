@@ -41,11 +41,13 @@ def maintain(
     --keep-days later. Then the marts are rebuilt, and a published snapshot and the exports to known
     addresses are brought up to date.
 
-    Never waits: if a stream is being loaded, it reports that and changes nothing.
+    Waits up to FLEETLAKE_BUSY_WAIT seconds for running loads, backups and erasures. If one still
+    runs then, nothing is changed and the exit code is 12. Loads that begin meanwhile skip their
+    turn.
     """
     from datetime import timedelta
 
-    from fleetlake.cli.screen import console, print_copies
+    from fleetlake.cli.screen import console, patience, print_copies
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.maintenance import maintain as maintain_lake
@@ -62,7 +64,12 @@ def maintain(
     require_lake(settings.lake)
     with open_lake(settings.lake) as lake:
         prepare_retention(lake, settings.retention, trust=settings.clock, is_trusted=trust_clock)
-        done = maintain_lake(lake, keep=timedelta(days=keep_days), days=settings.retention)
+        done = maintain_lake(
+            lake,
+            keep=timedelta(days=keep_days),
+            days=settings.retention,
+            patience=patience(settings),
+        )
     for name, rows in done.rows_deleted.items():
         console().print(f"{name}: {counted(rows, 'row')} past [retention] deleted.")
     console().print(

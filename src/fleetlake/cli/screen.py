@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rich.progress import TextColumn
     from rich.table import Table
 
+    from fleetlake.lake.locks import Patience
     from fleetlake.loading.outcome import Outcome
     from fleetlake.privacy.receipt import OutletReceipt
+    from fleetlake.settings import Settings
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake. Run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
@@ -164,6 +166,16 @@ def print_copies(screen: Screen, copies: Sequence["OutletReceipt"]) -> None:
     """Print what was done about copies of the lake, and what is left to the user."""
     rows = [(one.outlet, one.done, one.left_to_do) for one in copies]
     screen.print(table("", ("copy", "what was done", "what is left to you"), rows))
+
+
+def patience(settings: "Settings") -> "Patience":
+    """Return how long a command waits for the lake; it says what it waits for."""
+    from fleetlake.lake.locks import Patience
+
+    def say(what: str) -> None:
+        console(stderr=True).print(f"{what} Waiting for up to {settings.busy_wait} s …")
+
+    return Patience(seconds=settings.busy_wait, on_busy=say)
 
 
 def cell(value: object, *, counts: bool = True) -> str:

@@ -5,15 +5,19 @@ the same ids. In a folder, the locks are operating-system locks on files; in a s
 are PostgreSQL's. Locks of a killed process are released.
 """
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import LakeError, StreamBusy
+from fleetlake.errors import LakeBusy, LakeError, StreamBusy
 from fleetlake.lake.advisory import advisory_lock
-from fleetlake.lake_address import LakeAddress, SharedLake, not_writable
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.file_locks import LockTaken, file_lock
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.planning.shards import WHOLE, Shard
 
 COMMIT_LOCK_SECONDS = 120.0
@@ -24,13 +28,29 @@ DRAIN_LOCK_SECONDS = 30.0
 """Far longer than the one commit for which a drain of pushed messages holds its lock."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long to wait in all for loads, builds' commits, maintenance and backups to end.
+
+    `on_busy` is called with what is waited for.
+    """
+
+    seconds: float = 0
+    on_busy: Callable[[str], None] = lambda _: None
+
+
+AT_ONCE = Patience()
+
+
 @contextmanager
-def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
+def stream_lock(
+    lake: LakeAddress, stream: str, shard: Shard = WHOLE, *, until: float = 0
+) -> Iterator[None]:
     """Hold the lock of a stream, or the locks of a shard's parts if the stream can be divided.
 
-    Raises: StreamBusy at once if another process is loading any of these parts; LakeError if the
-    lock belongs to another user. A stream of pushed records is never busy for long, so its lock is
-    waited for.
+    Raises: StreamBusy if another process is loading any of these parts, and still is at `until`
+    (monotonic); LakeError if the lock belongs to another user. A stream of pushed records is never
+    busy for long, so its lock is waited for.
     """
     endpoint = ENDPOINTS[stream]
     if not endpoint.is_requested:
@@ -38,7 +58,7 @@ def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterato
             yield
         return
     names = _parts(stream, shard) if endpoint.is_divisible else [stream]
-    with _streams_locked(lake, stream, names):
+    with _streams_locked(lake, stream, names, until=until):
         yield
 
 
@@ -71,8 +91,8 @@ def earlier_stream_lock(lake: LakeAddress, stream: str) -> AbstractContextManage
 
 
 def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
-    """Hold the upgrade of a lake. Raises: LakeError if another process upgrades it for too long."""
-    busy = LakeError(
+    """Hold the upgrade of a lake. Raises: LakeBusy if another process upgrades it for too long."""
+    busy = LakeBusy(
         f"Another process is upgrading the lake in {lake}.",
         remedy="Wait for it, then run again.",
     )
@@ -81,14 +101,14 @@ def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
 
 
 def export_lock(lake: LakeAddress, target: str) -> AbstractContextManager[None]:
-    """Hold the lock of exports to a target. Raises: LakeError at once if one is running."""
-    busy = LakeError(f"Another export to {target} is running.", remedy="Wait for it, or stop it.")
+    """Hold the lock of exports to a target. Raises: LakeBusy at once if one is running."""
+    busy = LakeBusy(f"Another export to {target} is running.", remedy="Wait for it, or stop it.")
     return _held(_lock(lake, f"export-{target}", seconds=0, purpose="streams"), busy=busy)
 
 
 def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
-    """Hold the catalog's lock for one commit. Raises: LakeError after waiting for two minutes."""
-    busy = LakeError(
+    """Hold the catalog's lock for one commit. Raises: LakeBusy after waiting for two minutes."""
+    busy = LakeBusy(
         f"Another process has held the catalog of {lake} for two minutes.",
         remedy="Look for a stopped (suspended) fleetlake process and end it.",
     )
@@ -99,9 +119,9 @@ def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
 def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[None]:
     """Keep the lake's files as they are: a backup copies them, maintenance removes some.
 
-    Raises: StreamBusy if the other one, or one of the same kind, still runs after `seconds`.
+    Raises: LakeBusy if the other one, or one of the same kind, still runs after `seconds`.
     """
-    busy = StreamBusy(
+    busy = LakeBusy(
         f"A backup or maintenance of the lake in {lake} is under way.",
         remedy="Run again when it has ended. Nothing was changed.",
     )
@@ -111,29 +131,58 @@ def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
 def build_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[None]:
     """Hold the building of the lake's marts, on all machines that share the lake.
 
-    Raises: StreamBusy if another build still runs after `seconds`.
+    Raises: LakeBusy if another build still runs after `seconds`.
     """
-    busy = StreamBusy(f"Another build of the lake in {lake} is still running.")
-    return _held(_lock(lake, "build", seconds=seconds, purpose="builds"), busy=busy)
+    lock = _lock(lake, "build", seconds=seconds, purpose="builds")
+    return _held(lock, busy=another_build(lake))
+
+
+def another_build(lake: LakeAddress) -> LakeBusy:
+    """Return the error for a build that has to wait for too long."""
+    return LakeBusy(
+        f"Another build of the lake in {lake} is still running.",
+        remedy="Wait for it, or stop it, and run again. Nothing was changed.",
+    )
 
 
 @contextmanager
-def quiet_lake(lake: LakeAddress) -> Iterator[None]:
+def quiet_lake(lake: LakeAddress, patience: Patience = AT_ONCE) -> Iterator[None]:
     """Keep loads, drains, maintenance and backups away.
 
-    Raises: StreamBusy at once if one is running; a drain is waited for, as in `stream_lock`.
+    Loads that begin while this waits for others are skipped, so that it gets its turn.
+
+    Raises: LakeBusy if one is running and patience ends; a drain is waited for in any case, as in
+    `stream_lock`.
     """
+    until = time.monotonic() + patience.seconds
+    locks: list[Callable[[float], AbstractContextManager[None]]] = [
+        lambda end: files_lock(lake, seconds=_left(end)),
+        *(partial(_locked_until, lake, name) for name in ENDPOINTS),
+    ]
     with ExitStack() as held:
-        held.enter_context(files_lock(lake, seconds=0))
-        for name in ENDPOINTS:
-            held.enter_context(stream_lock(lake, name))
+        for lock in locks:
+            try:
+                held.enter_context(lock(0))
+            except LakeBusy as busy:
+                if not _left(until):
+                    raise
+                patience.on_busy(busy.what)
+                held.enter_context(lock(until))
         yield
 
 
+def _locked_until(lake: LakeAddress, stream: str, until: float) -> AbstractContextManager[None]:
+    return stream_lock(lake, stream, until=until)
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
 @contextmanager
-def all_locks(lake: LakeAddress) -> Iterator[None]:
-    """Keep builds' commits away too. Raises: StreamBusy like `quiet_lake`."""
-    with quiet_lake(lake), commit_lock(lake):
+def all_locks(lake: LakeAddress, patience: Patience = AT_ONCE) -> Iterator[None]:
+    """Keep builds' commits away too. Raises: LakeBusy like `quiet_lake`."""
+    with quiet_lake(lake, patience), commit_lock(lake):
         yield
 
 
@@ -158,11 +207,14 @@ def _parts(stream: str, shard: Shard) -> list[str]:
 
 
 def _streams_locked(
-    lake: LakeAddress, stream: str, names: Iterable[str]
+    lake: LakeAddress, stream: str, names: Iterable[str], *, until: float = 0
 ) -> AbstractContextManager[None]:
-    """Hold locks of a stream. Raises: StreamBusy at once if another process holds one of them."""
-    locks = (_lock(lake, name, seconds=0, purpose="streams") for name in names)
-    busy = StreamBusy(f"{stream} was skipped: another process is loading it.")
+    """Hold locks of a stream. Raises: StreamBusy if another process still holds one at `until`."""
+    locks = (_lock(lake, name, seconds=_left(until), purpose="streams") for name in names)
+    busy = StreamBusy(
+        f"Another process is loading {stream}.",
+        remedy="Run again when it has ended. Nothing was changed.",
+    )
     return _held(*locks, busy=busy)
 
 

@@ -16,7 +16,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
-from fleetlake.lake.locks import all_locks
+from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, drop_other_rules, kept_from
 from fleetlake.text.quoting import literal
 from fleetlake.text.wording import counted
@@ -47,17 +47,21 @@ class Maintained:
 
 
 def maintain(
-    lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS, days: Mapping[str, int] | None = None
+    lake: Lake,
+    *,
+    keep: timedelta = KEEP_SNAPSHOTS,
+    days: Mapping[str, int] | None = None,
+    patience: Patience = AT_ONCE,
 ) -> Maintained:
     """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
 
     With `days`, the rules of `meta.retention` are applied, and rules that `days` lacks removed.
 
-    Raises: StreamBusy if a stream is being loaded, or if a backup is being made; LakeError if a
-    file is damaged.
+    Raises: LakeBusy if streams are being loaded, or a backup is being made, for longer than
+    `patience`; LakeError if a file is damaged.
     """
     found, deleted = _files(lake), dict[str, int]()
-    with all_locks(lake.path):
+    with all_locks(lake.path, patience):
         _refuse_changed_files(lake)
         with lake.transaction():
             forget_lateness(lake)

@@ -10,7 +10,7 @@ Whoever reads an older snapshot still finds it: the next build and readers that 
 from contextlib import suppress
 from datetime import timedelta
 
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import LakeBusy
 from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
@@ -49,7 +49,7 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
         return 0
     held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
     ended = [number for number in ended if number not in held]
-    with suppress(StreamBusy), files_lock(lake.path, seconds=0):
+    with suppress(LakeBusy), files_lock(lake.path, seconds=0):
         with lake.transaction():
             lake.execute(f"call ducklake_expire_snapshots('lake', versions => {ended})")
         flush_files(lake.path)  # the catalog must forget a file before the disk does

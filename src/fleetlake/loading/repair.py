@@ -17,7 +17,7 @@ from fleetlake.lake.integrity.damage import CheckReport, DamageKind
 from fleetlake.lake.integrity.forget import forget_losses
 from fleetlake.lake.integrity.listing import OnChecked, ignore_bytes
 from fleetlake.lake.integrity.losses import REPROVED, Loss, describe_losses
-from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.locks import AT_ONCE, Patience, commit_lock
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.loading.ingest import ingest
@@ -77,15 +77,17 @@ def plan_repair(
     )
 
 
-def repair(path: LakeAddress, plan: RepairPlan) -> None:
+def repair(path: LakeAddress, plan: RepairPlan, *, patience: Patience = AT_ONCE) -> None:
     """Forget what a plan says was lost, in one transaction.
 
-    Raises: StreamBusy if a stream is being loaded; LakeError.
+    Raises: LakeBusy if a stream is being loaded for longer than `patience`; LakeError.
     """
     with suppress(LakeError), open_lake(path):
         pass  # brings an older lake up to date, if it can be read at all
     with open_as_is(path.resolve(), read_only=False) as lake:
-        forget_losses(lake, plan.losses, plan.report.lost_files, plan.contradicted)
+        forget_losses(
+            lake, plan.losses, plan.report.lost_files, plan.contradicted, patience=patience
+        )
 
 
 def read_again(

@@ -19,7 +19,7 @@ from typing import Any
 
 import duckdb
 
-from fleetlake.errors import BuildFailed, StreamBusy
+from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
@@ -28,12 +28,13 @@ from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.integrity.checksums import add_checksums
-from fleetlake.lake.locks import build_lock, commit_lock
+from fleetlake.lake.locks import another_build, build_lock, commit_lock
 from fleetlake.lake.run_log import record_build
 from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build_failures import build_failed, no_such_model
 from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt
@@ -153,11 +154,9 @@ def _build_lock(lake: LakeAddress) -> Iterator[Path]:
     with ExitStack() as held:
         try:
             held.enter_context(file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS))
-            held.enter_context(build_lock(lake, seconds=_OTHER_BUILD_SECONDS))
-        except (LockTaken, StreamBusy):
-            raise BuildFailed(
-                "Another build of this lake is still running.", remedy="Wait for it, or stop it."
-            ) from None
+        except LockTaken:
+            raise another_build(lake) from None
+        held.enter_context(build_lock(lake, seconds=_OTHER_BUILD_SECONDS))
         yield work
 
 
@@ -266,6 +265,8 @@ class _Build:
                     with lake.transaction():
                         add_checksums(lake)
             except duckdb.Error as error:
+                if isinstance(lake.path, Path) and (fault := io_fault(error, lake.path)):
+                    raise fault from error
                 raise BuildFailed(
                     f"The marts are built, but could not be copied into the lake: {error}",
                     remedy="Run the build again. The lake still holds the last good marts.",

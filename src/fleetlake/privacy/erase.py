@@ -15,7 +15,7 @@ from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
-from fleetlake.lake.locks import commit_lock, quiet_lake
+from fleetlake.lake.locks import Patience, commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
@@ -44,8 +44,8 @@ def erase(
     """Erase things by kind and id; `backups` are looked into for copies that still hold them.
 
     With `is_dry_run`, only count. Raises: UsageError for a thing that the lake does not know;
-    StreamBusy if a load, maintenance or a backup is running; LakeError; BuildFailed. What failed
-    about a copy is in the receipt: see `raise_unfinished`.
+    LakeBusy if a load, maintenance or a backup runs for too long; LakeError; BuildFailed. What
+    failed about a copy is in the receipt: see `raise_unfinished`.
     """
     began, lake = time.monotonic(), settings.lake.resolve()
     require_lake(lake)
@@ -58,7 +58,7 @@ def erase(
         outlets = [*_backups(backups, erased_at)]
         after = files
     else:
-        with quiet_lake(lake):
+        with quiet_lake(lake, Patience(seconds=settings.busy_wait, on_busy=on_step)):
             drain_for_erasure(settings)
             plan, done, files, has_marts = _erase_rows(lake, wanted, on_step)
             _renew_marts(settings, on_step, has_marts=has_marts)

@@ -141,6 +141,11 @@ class Settings(BaseSettings):
     dashboard_tiles: Path | None = Field(
         None, description="PMTiles file that the dashboard's map draws under the points"
     )
+    busy_wait: int = Field(
+        600,
+        ge=0,
+        description="Seconds that maintain, repair and erase wait for running loads and backups",
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder of the call limit that all processes of this user share",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import LakeError, StreamBusy
+from fleetlake.errors import LakeBusy, StreamBusy
 from fleetlake.lake import tables
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution import migrations
@@ -95,7 +95,7 @@ def _hold_streams(lake: Lake, pending: Sequence[Migration], locks: ExitStack) ->
         for name in sorted(earlier_names(pending) - {*ENDPOINTS}):
             locks.enter_context(earlier_stream_lock(lake.path, name))
     except StreamBusy as busy:
-        raise LakeError(
+        raise LakeBusy(
             f"The lake in {lake.path} must be upgraded to fleetlake {this_release()}, but a "
             f"stream is being loaded. {busy.what}",
             remedy="Wait until the load has ended, then run again. Nothing was changed.",

@@ -25,7 +25,7 @@ from fleetlake.lake.integrity.meta_repair import (
     restore_meta,
 )
 from fleetlake.lake.integrity.stand_in import stand_in
-from fleetlake.lake.locks import all_locks
+from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.planning.intervals import BEGINNING
@@ -52,15 +52,21 @@ class _TableLoss:
 
 
 def forget_losses(
-    lake: Lake, losses: Sequence[Loss], damaged: Sequence[ListedFile], contradicted: Sequence[str]
+    lake: Lake,
+    losses: Sequence[Loss],
+    damaged: Sequence[ListedFile],
+    contradicted: Sequence[str],
+    *,
+    patience: Patience = AT_ONCE,
 ) -> None:
     """Forget the rows of lost files, and what meta claims about `contradicted` endpoints.
 
-    `damaged` are all damaged files, those of earlier snapshots included. Raises: StreamBusy if a
-    stream is being loaded; LakeError if the lake has changed since the losses were described.
+    `damaged` are all damaged files, those of earlier snapshots included. Raises: LakeBusy if a
+    stream is being loaded for longer than `patience`; LakeError if the lake has changed since the
+    losses were described.
     """
     tables, polled = _by_table(losses), polled_endpoint()
-    with all_locks(lake.path):
+    with all_locks(lake.path, patience):
         _require_listed(lake, [file for loss in losses for file in loss.files])
         _put_stand_ins(lake, tables)
         _flush_deletes(lake, tables)

@@ -39,9 +39,10 @@ from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.listing import DELETES, FileStore, each_of
 from fleetlake.lake.integrity.meta_repair import balance_loads, restore_watermarks
 from fleetlake.lake.integrity.stand_in import is_stand_in
-from fleetlake.lake.locks import all_locks
+from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, prepare_retention, require_rules
 from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.io_faults import refuse_io_fault
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
@@ -80,6 +81,7 @@ def rebuild_catalog(
     *,
     days: Mapping[str, int] | None = None,
     trust: ClockTrust = ClockTrust.CHECKED,
+    patience: Patience = AT_ONCE,
 ) -> Rebuilt:
     """Rebuild a lost or damaged catalog of a lake in a folder from the lake's files.
 
@@ -87,11 +89,11 @@ def rebuild_catalog(
     them.
 
     Raises: SettingsError for a rule that cannot be; LakeError if the catalog is intact, or the lake
-    is a shared one; StreamBusy if a stream is being loaded.
+    is a shared one; LakeBusy if a stream is being loaded for longer than `patience`.
     """
     require_rules(days or {})
     lake = _require_lost(address)
-    with all_locks(lake), _work_folder(lake) as work:
+    with all_locks(lake, patience), _work_folder(lake) as work:
         found = FileStore(lake).stored()
         names = sorted(n for n in found if n.endswith(".parquet") and not n.endswith(DELETES))
         readable = dict(zip(names, each_of(names, _Readable(lake)), strict=True))
@@ -160,7 +162,8 @@ class _Readable:
                     return False
                 for group in range(opened.metadata.num_row_groups):
                     opened.read_row_group(group).validate(full=True)
-        except (OSError, pa.ArrowException):
+        except (OSError, pa.ArrowException) as error:
+            refuse_io_fault(error)
             return False
         return True
 
