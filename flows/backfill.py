@@ -64,7 +64,7 @@ def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
     for outcome in outcomes:
         if isinstance(outcome.error, StreamBusy):
             raise outcome.error
-    raise_worst(outcomes)
+    raise_worst(outcomes, named=[endpoint])
     return sum(outcome.added for outcome in outcomes)
 
 

@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import LakeBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
@@ -45,7 +45,7 @@ def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> St
     """
     try:
         done = compact(keep_days)
-    except StreamBusy as busy:
+    except LakeBusy as busy:
         return Completed(name=SKIPPED, message=busy.what)
     renew_copies()
     merged = f"{done.files_before:,} files became {done.files_after:,}"
@@ -88,7 +88,7 @@ def nightly(
     ]
     report_verdicts(verdicts)
     sweep_quarantine()
-    with suppress(StreamBusy):  # the next night is soon enough
+    with suppress(LakeBusy):  # the next night is soon enough
         compact(KEEP_SNAPSHOTS.days)
     renew_copies()
     missing = sum(len(verdict.missing) for verdict in verdicts)
@@ -124,7 +124,7 @@ def compare(name: str, profile: str, since: datetime, until: datetime) -> Compar
     if verdict.missing and verdict.interval:
         get_run_logger().error("%s: %s missing", name, counted(len(verdict.missing), "record"))
         with stopping_cleanly():
-            raise_worst(backfill(settings, name, verdict.interval))
+            raise_worst(backfill(settings, name, verdict.interval), named=[name])
     return verdict
 
 

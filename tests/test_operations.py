@@ -12,15 +12,17 @@ import duckdb
 import httpx
 import pytest
 
+from fleetlake.cli import main
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import EndpointUnavailable, LakeError, StreamBusy, UsageError
+from fleetlake.errors import EndpointUnavailable, LakeBusy, LakeError, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps, record_gaps
-from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.locks import Patience, stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.watermarks import forget_interval, proven_intervals
 from fleetlake.lake_address import DEMO_MARK
-from fleetlake.loading.ingest import backfill, ingest
+from fleetlake.loading.ingest import backfill, ingest, raise_worst
+from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
@@ -342,7 +344,7 @@ def test_quarantined_records_of_a_busy_stream_wait_and_the_retry_reports_it(
         with stream_lock(lake.path, "users"):
             assert retry_quarantined(lake) == (1, 1)
         assert [record.endpoint for record in quarantined(lake)] == ["users"]
-        assert "users was skipped: another process is loading it" in caplog.text
+        assert "Another process is loading users" in caplog.text
         assert retry_quarantined(lake) == (1, 0)
 
 
@@ -386,11 +388,42 @@ def test_a_forbidden_endpoint_is_marked_and_the_others_continue(
         refusing = Rewriting(sim, {}, refuse=path, status=status)
         outcomes = {o.endpoint: o for o in sim.ingest(name, "accounts", transport=refusing)}
         assert isinstance(outcomes[name].error, EndpointUnavailable)
+        raise_worst([*outcomes.values()])
+        raise_worst([*outcomes.values()], named=["accounts"])
+        with pytest.raises(EndpointUnavailable, match=str(status)):
+            raise_worst([*outcomes.values()], named=[name, "accounts"])
         assert outcomes["accounts"].error is None
 
     assert unavailable(sim) == {path.strip("/"): str(n) for path, n in refused.items()}
     sim.ingest("users")
     assert unavailable(sim).keys() == {"groups", "products"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["ingest", "users"], 4),
+        (["ingest", "subscriptions"], 4),
+        (["ingest"], 0),
+        (["ingest", "accounts"], 0),
+        (["backfill", "alerts", "--from", "2026-01-01", "--to", "2026-01-02"], 4),
+    ],
+    ids=["named", "v3", "unnamed", "another", "backfill"],
+)
+def test_a_named_endpoint_that_the_account_may_not_read_ends_a_command_with_code_4(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], code: int
+) -> None:
+    refused = EndpointUnavailable("GET it returned 403.")
+    refusals = ("users", "subscriptions", "alerts")
+    outcomes = [Outcome(endpoint=name, error=refused) for name in refusals]
+    outcomes += [Outcome(endpoint="accounts")]
+
+    for name in ("ingest", "backfill"):
+        monkeypatch.setattr(f"fleetlake.loading.ingest.{name}", lambda *_, **__: outcomes)
+    monkeypatch.setattr(sys, "argv", ["fleetlake", *words])
+
+    assert main() == code
+    assert ("returned 403" in capsys.readouterr().err) is bool(code)
 
 
 def unavailable(sim: Sim) -> dict[str, str]:
@@ -505,9 +538,45 @@ def test_maintenance_is_refused_while_a_stream_loads(loaded: Sim) -> None:
     with (
         stream_lock(loaded.settings().lake, "alerts"),
         open_lake(loaded.settings().lake) as lake,
-        pytest.raises(StreamBusy),
+        pytest.raises(LakeBusy) as refused,
     ):
         maintain(lake)
+
+    assert refused.value.exit_code == 12
+
+
+def test_maintenance_waits_for_a_load_to_end_and_says_so(loaded: Sim) -> None:
+    waits: list[str] = []
+    load = stream_lock(loaded.settings().lake, "alerts")
+    load.__enter__()
+
+    def end_load(what: str) -> None:
+        waits.append(what)
+        load.__exit__(None, None, None)
+
+    with open_lake(loaded.settings().lake) as lake:
+        maintain(lake, patience=Patience(seconds=60, on_busy=end_load))
+
+    assert waits == ["Another process is loading alerts."]
+
+
+@pytest.mark.parametrize("words", [["maintain"], ["erase", "--user", "1", "--yes"]])
+def test_a_command_that_finds_the_lake_busy_ends_with_a_code_of_its_own(
+    loaded: Sim,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(loaded.settings().lake))
+    monkeypatch.setenv("FLEETLAKE_BUSY_WAIT", "0")
+    monkeypatch.setattr(sys, "argv", ["fleetlake", *words])
+    with stream_lock(loaded.settings().lake, "alerts"):
+        code = main()
+
+    said = capsys.readouterr().err
+    assert code == 12
+    assert "Error: Another process is loading alerts." in said
+    assert "Run again when it has ended" in said
 
 
 def test_history_has_a_version_per_change_and_closes_removed_records(loaded: Sim) -> None:

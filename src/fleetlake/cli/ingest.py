@@ -77,6 +77,9 @@ def ingest(
     than three, it is read again. If they are still missing, none of them is marked as gone, and
     the command ends with exit code 6 until --accept-shrunk confirms the loss.
 
+    An endpoint that the account may not read (403, 404, 405) is skipped; if it was named, the
+    command ends with exit code 4.
+
     With --when-due, alerts are not polled while pushes bring them and polls confirm them, for 45
     minutes at most. An alert that was only pushed, or only polled, ends that at once.
 
@@ -117,7 +120,7 @@ def ingest(
         accept_shrunk=accept_shrunk or [],
         when_due=when_due and since is None,
     )
-    raise_worst(run_with_progress(console(stderr=True), load))
+    raise_worst(run_with_progress(console(stderr=True), load), named=endpoints or ())
 
 
 def _print_plan(

@@ -71,7 +71,7 @@ def _plan(settings: "Settings", *, is_full: bool) -> "RepairPlan":
 
 
 def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bool) -> None:
-    from fleetlake.cli.screen import console, run_with_progress
+    from fleetlake.cli.screen import console, patience, run_with_progress
     from fleetlake.lake.integrity.damage import in_words
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.loading.repair import read_again
@@ -86,13 +86,13 @@ def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bo
     if dry_run:
         screen.print(f"Nothing was changed. A repair reads again: {again}.")
         return
-    repair_lake(settings.lake, plan)
+    repair_lake(settings.lake, plan, patience=patience(settings))
     screen.print(f"Rows deleted. To be read again: {again}.")
     if load and plan.to_read:
         outcomes = run_with_progress(
             screen, lambda watcher: read_again(settings, plan, watcher=watcher)
         )
-        raise_worst(outcomes)
+        raise_worst(outcomes, named=plan.to_read)
     screen.print("Run `fleetlake build`, then publish and export as usual.")
 
 
@@ -121,11 +121,13 @@ def _print_losses(
 
 
 def _rebuild(settings: "Settings") -> None:
-    from fleetlake.cli.screen import console
+    from fleetlake.cli.screen import console, patience
     from fleetlake.lake.integrity.rebuild import rebuild_catalog
     from fleetlake.text.wording import counted
 
-    done = rebuild_catalog(settings.lake, days=settings.retention, trust=settings.clock)
+    done = rebuild_catalog(
+        settings.lake, days=settings.retention, trust=settings.clock, patience=patience(settings)
+    )
     screen = console()
     total = counted(sum(done.rows.values()), "row")
     screen.print(f"The catalog was rebuilt: {total} from {counted(done.files, 'file')}.")

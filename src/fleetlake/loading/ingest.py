@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -178,13 +178,18 @@ def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
             )
 
 
-def raise_worst(outcomes: Sequence[Outcome]) -> None:
+def raise_worst(outcomes: Sequence[Outcome], *, named: Collection[str] = ()) -> None:
     """Raise the error of the first failed stream, if any; unexpected errors come first.
 
-    A stream that another process loads, or that the account may not read, has not failed.
+    A stream that another process loads has not failed. Nor has one that the account may not read,
+    unless it is one of the endpoints that the user `named`.
     """
-    errors = [outcome.error for outcome in outcomes if outcome.error]
-    failed = [e for e in errors if not isinstance(e, (StreamBusy, EndpointUnavailable))]
+    failed = [
+        outcome.error
+        for outcome in outcomes
+        if outcome.error and not isinstance(outcome.error, StreamBusy)
+        if outcome.endpoint in named or not isinstance(outcome.error, EndpointUnavailable)
+    ]
     for error in sorted(failed, key=lambda error: not isinstance(error, StreamFailed)):
         raise error
 
