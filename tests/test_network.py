@@ -18,9 +18,9 @@ from urllib.parse import quote
 import pytest
 
 from fleetlake import cli
-from fleetlake.errors import LakeError, SettingsError, from_os_error
+from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.lake_address import not_writable
+from fleetlake.machine.io_faults import io_fault, not_writable
 from fleetlake.service import rate_limit as ratelimit
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.rate_limit import CallLimit
@@ -184,8 +184,8 @@ def test_a_call_limit_on_a_full_disk_is_a_clear_error(tmp_path, monkeypatch, cod
     [
         (errno.EMFILE, 3, "ulimit -n"),
         (errno.ENFILE, 3, "ulimit -n"),
-        (errno.EROFS, 7, "Read-only file system"),
-        (errno.ENOSPC, 7, "No space left"),
+        (errno.EROFS, 7, "read-only"),
+        (errno.ENOSPC, 7, "is full"),
         (errno.EACCES, 7, "/somewhere"),
     ],
 )
@@ -221,7 +221,7 @@ def test_opening_a_lake_with_too_few_file_descriptors_is_a_clear_error(lake_path
 
     assert failures
     for failure in failures:
-        known = from_os_error(failure) if isinstance(failure, OSError) else failure
+        known = io_fault(failure) if isinstance(failure, OSError) else failure
         assert known is not None
         assert re.search("open more files|no more files|limit of open files", str(known))
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,8 +13,6 @@ from fleetlake.text.redaction import without_secrets
 from fleetlake.text.wording import install_command
 
 SHARED = "postgres:"
-
-MORE_FILES = "Let the process open more files, for example by `ulimit -n 1024`"
 
 _FIRST_PRINTABLE = 32
 
@@ -88,17 +85,6 @@ def parse_lake_address(text: str, files: str | None) -> LakeAddress:
         raise ValueError("a shared lake also needs FLEETLAKE_LAKE_FILES, the location of its files")
     shared = files if "://" in files else str(Path(files).absolute())
     return SharedLake(SecretStr(text.removeprefix(SHARED)), shared.rstrip("/"))
-
-
-def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> LakeError:
-    """Return the error for a folder that is full, or that this user may not write to."""
-    remedy = f"Make it writable for this user, or set {setting} to a writable folder."
-    if error.errno in {ENOSPC, EDQUOT, EFBIG}:
-        remedy = "Free some space and run again. Existing data is intact."
-    if error.errno in {EMFILE, ENFILE}:
-        remedy = f"{MORE_FILES}, and run again."
-    reason = error.strerror or error
-    return LakeError(f"Cannot write to the {name} folder {folder}: {reason}.", remedy=remedy)
 
 
 def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:

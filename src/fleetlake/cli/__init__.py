@@ -10,12 +10,12 @@ from fleetlake.cli.command_group import CommandOnDemand, GroupOnDemand
 from fleetlake.cli.command_table import COMMANDS
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
-from fleetlake.errors import FleetlakeError, OutputLost, from_os_error
+from fleetlake.errors import FleetlakeError, OutputLost
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
     "5 service unreachable, 6 invalid response from the service, 7 lake, 8 build or data test "
-    "failed, 9 records missing, 10 export failed, 11 output not written, 130 stopped."
+    "failed, 9 records missing, 10 export failed, 11 output not written, 12 lake busy, 130 stopped."
 )
 
 
@@ -95,8 +95,11 @@ def _run(stdout: OutputPipe) -> int:
         app()
     except FleetlakeError as error:
         return _exit_code_of(error)
-    except OSError as error:
-        known = lost_output() or unwritable_output() or from_os_error(error)
+    except (OSError, MemoryError, RuntimeError) as error:
+        from fleetlake.machine.io_faults import io_fault
+
+        is_output = isinstance(error, OSError)
+        known = (is_output and (lost_output() or unwritable_output())) or io_fault(error)
         if known is None:
             raise
         return _exit_code_of(known)

@@ -22,9 +22,9 @@ def metrics(
     lists every metric, docs/monitoring holds example alert rules and a Grafana dashboard.
     """
     from fleetlake.cli.output import machine_output
-    from fleetlake.errors import OutputLost
     from fleetlake.lake import open_lake
     from fleetlake.machine.atomic_files import write_atomically
+    from fleetlake.machine.io_faults import output_lost
     from fleetlake.monitoring.figures import measure
     from fleetlake.monitoring.prometheus import metrics_text
     from fleetlake.settings import load_settings
@@ -38,7 +38,4 @@ def metrics(
     try:
         write_atomically(output, text, mode=0o644)
     except OSError as error:
-        raise OutputLost(
-            f"The metrics could not be written to {output}: {error.strerror}.",
-            remedy="Let this user write to the folder, or choose another one.",
-        ) from None
+        raise output_lost("The metrics", output, error, otherwise=" one") from None

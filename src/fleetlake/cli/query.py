@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
     from duckdb import DuckDBPyConnection
 
-    from fleetlake.errors import UsageError
+    from fleetlake.errors import FleetlakeError
     from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
@@ -68,16 +68,21 @@ def query(
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "UsageError":
+def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "FleetlakeError":
     """Return the error for SQL that DuckDB rejected, with what to do about it.
 
     DuckDB's own message locates syntax errors. `lister` is the command that lists the tables.
     """
+    import duckdb
+
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
     from fleetlake.lake_address import SharedLake
+    from fleetlake.machine.io_faults import io_fault
     from fleetlake.text.redaction import without_secrets
 
+    if isinstance(error, duckdb.IOException) and (fault := io_fault(error)):
+        return fault
     text = str(error)
     if isinstance(lake, SharedLake):
         text = without_secrets(text, lake.catalog)

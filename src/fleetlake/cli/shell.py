@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from fleetlake.cli.screen import Screen
-    from fleetlake.errors import UsageError
+    from fleetlake.errors import FleetlakeError
     from fleetlake.lake import Lake
     from fleetlake.lake_address import LakeAddress
 
@@ -137,7 +137,7 @@ def _run(lake: "Lake", screen: "Screen", sql: str) -> None:
         lake.end_failed_user_sql()
 
 
-def _print_error(screen: "Screen", error: "UsageError") -> None:
+def _print_error(screen: "Screen", error: "FleetlakeError") -> None:
     screen.print(error.what)
     if error.remedy:
         screen.print(f"What to do: {error.remedy}")

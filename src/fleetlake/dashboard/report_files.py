@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleetlake.dashboard.report import Report, read_report
-from fleetlake.errors import OutputLost
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.machine.atomic_files import unfinished, write_atomically
+from fleetlake.machine.io_faults import output_lost
 from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.settings import Settings
 
@@ -39,11 +39,8 @@ def write_report(report: Report, file: Path, *, makes_folder: bool = False) -> i
             file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, report.html)
     except OSError as error:
-        raise OutputLost(
-            f"The report could not be written to {file}: {error.strerror}.",
-            remedy="Let this user write to the folder, or choose another: --output of the command, "
-            "FLEETLAKE_REPORTS of scheduled reports.",
-        ) from None
+        otherwise = ": --output of the command, FLEETLAKE_REPORTS of scheduled reports"
+        raise output_lost("The report", file, error, otherwise=otherwise) from None
     return len(report.html.encode())
 
 

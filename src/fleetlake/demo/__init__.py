@@ -18,9 +18,10 @@ import httpx
 from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
-from fleetlake.lake_address import DEMO_MARK, not_writable
+from fleetlake.lake_address import DEMO_MARK
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.child_environment import plain_environment
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
 from fleetlake.settings import ClockTrust, Settings
 

@@ -26,6 +26,7 @@ from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.exporters.held import hold_snapshots
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import mart_keys
 from fleetlake.text.redaction import without_secrets
@@ -146,12 +147,13 @@ def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], 
     except FleetlakeError:
         raise
     except Exception as error:  # noqa: BLE001 - drivers have no other common base class
+        fault = None if isinstance(error, ImportError) else io_fault(error)
         message = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
     # Raised outside of `except`: the driver's error may contain the address and is not chained.
     raise ExportFailed(
         f"The export to {target.name} failed: {message.rstrip('.')}.",
-        remedy="Fix the cause and run it again. Tables exported before are complete; the current "
-        "one is unchanged.",
+        remedy=f"{fault.remedy if fault else 'Fix the cause and run it again.'} Tables exported "
+        "before are complete; the current one is unchanged.",
     )
 
 

@@ -16,6 +16,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake_address import LakeAddress, SharedLake
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.text.quoting import literal, quoted
 
 
@@ -106,6 +107,12 @@ def purge_catalog(lake: LakeAddress) -> None:
         try:
             _vacuum_file(lake)
         except sqlite3.Error as error:
+            if fault := io_fault(error, lake):
+                raise LakeError(
+                    f"The catalog of the lake in {lake} still holds bytes of deleted rows. "
+                    f"{fault.what}",
+                    remedy=fault.remedy,
+                ) from None
             raise LakeError(
                 f"The catalog of the lake in {lake} still holds bytes of deleted rows: {error}.",
                 remedy="End other programs that read the lake, then run the same command again.",

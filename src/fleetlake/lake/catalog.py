@@ -24,7 +24,8 @@ from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
 from fleetlake.lake.evolution.upgrade import upgrade
 from fleetlake.lake.locks import commit_lock, open_lock
-from fleetlake.lake_address import LakeAddress, not_writable, refuse_unusable
+from fleetlake.lake_address import LakeAddress, refuse_unusable
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
 

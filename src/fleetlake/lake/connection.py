@@ -15,7 +15,8 @@ from fleetlake.errors import LakeError
 from fleetlake.lake.attach import METADATA, attach_statements, explained, store_keys
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.recalled import Recalled, tables_in
-from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
+from fleetlake.machine.io_faults import MORE_FILES, io_fault
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
@@ -55,7 +56,6 @@ DuckDB takes a list value by value, and asks for each whether pandas is installe
 times as much as one JSON text. Real numbers may be infinite, which JSON cannot say.
 """
 _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
-_FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
 
 Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 """Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
@@ -286,13 +286,10 @@ def lake_errors(path: LakeAddress) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         text = str(error)
-        if any(sign in text.lower() for sign in _FULL):
-            raise LakeError(
-                f"The disk of {path} is full.",
-                remedy="Free some space and run again. Committed data is intact.",
-            ) from error
         if refusal := explained(text, path):
             raise refusal from None
+        if fault := io_fault(error, path if isinstance(path, Path) else None):
+            raise LakeError(fault.what, remedy=fault.remedy) from None
         if isinstance(path, SharedLake):
             text = without_secrets(text, path.catalog, *store_keys())
         failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
@@ -319,10 +316,8 @@ def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 def _remedy(text: str) -> str:
     lowered = text.lower()
-    if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
+    if "readonly" in lowered or "read-only" in lowered:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to a writable one."
-    if "too many open files" in lowered:
-        return f"{MORE_FILES}."
     if "unable to open database file" in lowered:  # SQLite's message for any cause
         return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:

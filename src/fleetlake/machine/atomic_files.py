@@ -31,8 +31,10 @@ def write_atomically(file: Path, text: str, *, mode: int | None = None) -> None:
             out.flush()
             os.fsync(out.fileno())
         new.replace(file)
-    except BaseException:
+    except BaseException as error:
         new.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # as of a write to a full disk
+            error.filename = str(file)
         raise
     flush_folder(file.parent)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetlake.errors import UsageError
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME, is_clone, package_files
 
@@ -45,7 +46,7 @@ def write_project(folder: Path) -> Iterator[ProjectFile]:
         is_new = not (path.exists() or path.is_symlink())
         if is_new:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(source.read_bytes())
+            write_atomically(path, source.read_text("utf-8"))
         yield ProjectFile(path, is_new)
 
 

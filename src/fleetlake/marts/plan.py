@@ -11,6 +11,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.changed_tables import changed_tables, count_removals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.catalogue import live_tables, tracked_tables
@@ -139,6 +140,8 @@ def discard_damaged(work: Path) -> None:
     except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException) as error:
         if "lock" in str(error).lower():  # another process has it open
             return
+        if fault := io_fault(error, work):
+            raise fault from None
         logger.warning("The scratch file of builds is damaged, so everything is built again.")
         file.unlink()
         file.with_name(f"{SCRATCH}.wal").unlink(missing_ok=True)

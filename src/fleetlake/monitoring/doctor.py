@@ -24,8 +24,8 @@ from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
-from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.monitoring.push_states import push_faults, push_notes, push_statuses
 from fleetlake.monitoring.status import lake_now

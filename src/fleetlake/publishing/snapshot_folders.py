@@ -11,8 +11,8 @@ from typing import Any
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import lake_errors
-from fleetlake.lake_address import not_writable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
+from fleetlake.machine.io_faults import not_writable
 
 DESCRIPTION = "snapshot.json"
 MARKER = ".fleetlake"

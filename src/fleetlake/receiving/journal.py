@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from fleetlake.errors import LakeError
 from fleetlake.machine.atomic_files import flush_folder
 from fleetlake.machine.file_locks import LockTaken, file_lock
+from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
 from fleetlake.receiving.segment_writer import SegmentWriter
 from fleetlake.receiving.segments import encode_record, journal_folders
@@ -183,10 +183,8 @@ def open_journal(
             on_flush=on_flush,
         )
     except OSError as error:
-        raise LakeError(
-            f"The journal in {folder.resolve()} cannot be written: {error.strerror}.",
-            remedy="Make it writable for this user, or set FLEETLAKE_PUSH_JOURNAL to another "
-            "folder.",
+        raise not_writable(
+            "journal", folder.resolve(), error, setting="FLEETLAKE_PUSH_JOURNAL"
         ) from None
 
 

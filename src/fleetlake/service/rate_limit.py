@@ -14,11 +14,11 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from errno import EDQUOT, EMFILE, ENFILE, ENOSPC, EROFS
+from errno import EACCES, EPERM
 from pathlib import Path
 
 from fleetlake.errors import BudgetSpent, LakeError, SettingsError
-from fleetlake.lake_address import not_writable
+from fleetlake.machine.io_faults import io_fault, not_writable
 from fleetlake.machine.ownership import open_own, require_own
 from fleetlake.machine.umask import apply_umask
 
@@ -142,7 +142,7 @@ def _open(path: Path) -> int:
     except LakeError as error:
         raise SettingsError(error.what, remedy=error.remedy) from None
     except OSError as error:
-        if error.errno in {ENOSPC, EDQUOT, EROFS, EMFILE, ENFILE}:
+        if error.errno not in {EACCES, EPERM} and io_fault(error):
             raise _not_writable(path.parent, error) from None
         raise SettingsError(
             f"The shared call limit cannot be stored in {path.parent}: {error.strerror}.",

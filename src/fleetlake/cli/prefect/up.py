@@ -111,7 +111,7 @@ def _create_empty(folder: Path) -> None:
     Raises: UsageError if it exists and `up` did not create it, LakeError if it is another user's.
     """
     from fleetlake.errors import UsageError
-    from fleetlake.lake_address import not_writable
+    from fleetlake.machine.io_faults import not_writable
     from fleetlake.machine.ownership import require_own
 
     require_own(folder, "work", otherwise="run this in another folder")

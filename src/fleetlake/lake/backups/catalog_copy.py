@@ -15,6 +15,7 @@ from urllib.parse import quote
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.locks import open_lock
+from fleetlake.machine.io_faults import io_fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,8 @@ def copy_catalog(lake: Path, to: Path) -> CatalogCopy:
             with open_lock(lake):
                 source.close()
     except sqlite3.Error as error:
+        if fault := io_fault(error, to if "full" in str(error) else lake):
+            raise fault from None
         raise LakeError(
             f"The catalog of the lake in {lake} could not be copied: {error}.",
             remedy="Run `fleetlake doctor`. Earlier backups are unchanged.",

@@ -10,9 +10,11 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from fleetlake.errors import LakeError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import open_lock
+from fleetlake.machine.io_faults import io_fault
 
 _MOST_FAULTS = 10
 
@@ -21,7 +23,8 @@ def page_faults(lake: Path) -> list[str]:
     """Return what SQLite finds wrong with the pages of a catalog in a folder.
 
     This process must not have the lake open: closing the file here would release the locks of
-    DuckDB's own SQLite.
+    DuckDB's own SQLite. Raises: LakeError, SettingsError if the disk or another fault of the
+    machine prevents the check.
     """
     address = f"file:{quote(str(lake / CATALOG))}?mode=ro"
     try:
@@ -33,6 +36,13 @@ def page_faults(lake: Path) -> list[str]:
             with open_lock(lake), closing(opened):
                 pass
     except sqlite3.DatabaseError as error:
+        if fault := io_fault(error, lake):
+            raise fault from None
+        if "locked" in str(error):
+            raise LakeError(
+                f"Another program has locked the catalog of the lake in {lake}.",
+                remedy="Wait for it, or end it, and run again. Nothing was changed.",
+            ) from None
         return [str(error)]
     return [" ".join(str(text).split()) for (text,) in found if text != "ok"]
 

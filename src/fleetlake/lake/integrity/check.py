@@ -25,6 +25,7 @@ from fleetlake.lake.integrity.listing import (
 )
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.io_faults import io_fault
 
 
 def check_lake(
@@ -146,6 +147,8 @@ class _Check:
             )
             found += checks.unknown([*leaving, *(file.name for file in files)])
         except OSError as error:
+            if isinstance(self._lake.path, Path) and (fault := io_fault(error, self._lake.path)):
+                raise fault from None
             raise LakeError(
                 f"The files of the lake in {self._store.address} cannot be listed: {error}.",
                 remedy="Check the disk, or the address of the object store and its keys.",

@@ -14,14 +14,19 @@ import pyarrow as pa
 
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.listing import FileStore, ListedFile, each_of, listed_files
+from fleetlake.machine.io_faults import refuse_io_fault
 
 
 def checksum_of(store: FileStore, file: ListedFile) -> str | None:
-    """Return the checksum of a stored file, or None if it cannot be read."""
+    """Return the checksum of a stored file, or None if it cannot be read.
+
+    Raises: what `refuse_io_fault` raises.
+    """
     try:
         with open(store.path(file.name), "rb") as content:  # noqa: PTH123 - the path is text
             return hashlib.file_digest(content, "sha256").hexdigest()
-    except OSError:
+    except OSError as error:
+        refuse_io_fault(error)
         return None
 
 

@@ -19,6 +19,7 @@ from fleetlake.lake.integrity.listing import (
     each_of,
 )
 from fleetlake.lake.integrity.stand_in import is_stand_in
+from fleetlake.machine.io_faults import refuse_io_fault
 
 OLDEST_UNKNOWN = timedelta(days=1)
 """Younger unknown files may belong to a load in progress."""
@@ -71,6 +72,7 @@ class FileChecks:
         try:
             footer = pq.read_metadata(self.store.path(file.name), filesystem=self.store.system)
         except (OSError, pa.ArrowException) as error:
+            refuse_io_fault(error)
             return _unreadable(file, error)
         if is_stand_in(footer):
             return damage_of(file, DamageKind.CONTENT, "a repair that was stopped has begun it")
@@ -101,6 +103,7 @@ class FileChecks:
                     for name in _contradictions(opened, group)
                 ]
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            refuse_io_fault(error)
             return _unreadable(file, error)
         if wrong:
             found = f"values of {', '.join(sorted(set(wrong)))} contradict its footer"

@@ -15,6 +15,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
+from fleetlake.machine.io_faults import refuse_io_fault
 from fleetlake.planning.intervals import Interval
 
 MARGIN = timedelta(seconds=1)
@@ -196,5 +197,6 @@ def _read_ids(store: FileStore, file: ListedFile, column: str) -> list[Any]:
     try:
         table = pq.read_table(store.path(file.name), columns=[column], filesystem=store.system)
         return sorted(pc.unique(table[column].drop_null()).to_pylist())
-    except (OSError, pa.ArrowException, TypeError, LookupError):
+    except (OSError, pa.ArrowException, TypeError, LookupError) as error:
+        refuse_io_fault(error)
         return []

@@ -1,0 +1,239 @@
+"""Why this machine refused to read, write or start something: one judge for every such error.
+
+A full disk looks like damage: SQLite then says "disk I/O error", or that it cannot open a file that
+is whole. So before a file counts as damaged, its file system is asked for free space, quota, free
+inodes and rights, by writing a little to an unnamed file.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from errno import (
+    EACCES,
+    EAGAIN,
+    EDQUOT,
+    EFBIG,
+    EMFILE,
+    ENFILE,
+    ENOMEM,
+    ENOSPC,
+    EPERM,
+    EROFS,
+)
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from fleetlake.errors import FleetlakeError, LakeError, OutputLost, SettingsError
+from fleetlake.text.wording import size_in_words
+
+_SIGNS = {
+    "no space left": ENOSPC,
+    "database or disk is full": ENOSPC,
+    "disk quota": EDQUOT,
+    "file too large": EFBIG,
+    "read-only file system": EROFS,
+    "permission denied": EACCES,
+    "operation not permitted": EPERM,
+    "too many open files": EMFILE,
+    "start new thread": EAGAIN,
+    "resource temporarily unavailable": EAGAIN,
+    "cannot allocate memory": ENOMEM,
+}
+"""What the messages of DuckDB, SQLite, Arrow and Python say, and the system's error behind it."""
+
+_UNCLEAR = (
+    *("disk i/o error", "input/output error", "io error", "unable to open database file"),
+    *("readonly database", "malformed", "not a database"),
+)
+"""Messages that may stand for damage, or for one of the system's errors."""
+
+_NAMED = re.compile(r"[\"'](/[^\"']+)[\"']")
+_PROBE_BYTES = 256 * 1024
+
+MORE_FILES = "Let the process open more files, for example by `ulimit -n 1024`"
+
+
+def io_fault(error: BaseException | str, place: Path | None = None) -> FleetlakeError | None:
+    """Return the error for a fault of this machine that its user can fix, otherwise None.
+
+    `place` is the file or folder that was read or written, if the error does not name it. None
+    also stands for damage: nothing else explains the error.
+    """
+    at = _named(error, place)
+    code = _code(error)
+    if code is None and at is not None and _is_unclear(error):
+        code = _probe(_existing_folder(at))
+    if code is None and isinstance(error, MemoryError):
+        code = ENOMEM
+    return _FAULTS[code](_shown(at, place)) if code in _FAULTS else None
+
+
+def refuse_io_fault(error: BaseException) -> None:
+    """Raise the error for a fault of this machine; then a file is not damaged, only unreadable now.
+
+    The file itself was found unreadable, so no file system is asked.
+    """
+    if fault := io_fault(error):
+        raise fault from None
+
+
+def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> LakeError:
+    """Return the error for a folder that is full, or that this user may not write to."""
+    remedy = f"Make it writable for this user, or set {setting} to a writable folder."
+    fault = io_fault(error, folder)
+    if fault and error.errno not in {EACCES, EPERM}:
+        remedy = fault.remedy
+    reason = error.strerror or error
+    return LakeError(f"Cannot write to the {name} folder {folder}: {reason}.", remedy=remedy)
+
+
+def output_lost(what: str, file: Path, error: OSError, *, otherwise: str) -> OutputLost:
+    """Return the error for a file of output that could not be written."""
+    remedy = f"Let this user write to the folder, or choose another{otherwise}."
+    fault = io_fault(error, file)
+    if fault and error.errno not in {EACCES, EPERM}:
+        remedy = fault.remedy
+    return OutputLost(
+        f"{what} could not be written to {file}: {error.strerror or error}.", remedy=remedy
+    )
+
+
+def _full(at: Path | None) -> LakeError:
+    return LakeError(
+        f"The disk of {at} is full." if at else "A disk is full.",
+        remedy=f"Free some space and run again{_free_space(at)}. Committed data is intact.",
+    )
+
+
+def _no_space(at: Path | None) -> LakeError:
+    """Return the error for a file system without room for another block, or another file."""
+    if at is not None:
+        found = os.statvfs(_existing_folder(at))
+        if found.f_files and not found.f_favail and found.f_bavail:
+            return LakeError(
+                f"The file system of {at} is full: it has no room for another file (inode).",
+                remedy="Remove files that are not needed there and run again; `df -i` shows how "
+                "many are left. Committed data is intact.",
+            )
+    return _full(at)
+
+
+def _no_quota(at: Path | None) -> LakeError:
+    return LakeError(
+        f"The disk quota of this user{_of(at, 'at')} is used up.",
+        remedy="Remove files of this user there, or ask for a larger quota, and run again. "
+        "Committed data is intact.",
+    )
+
+
+def _too_long(at: Path | None) -> LakeError:
+    return LakeError(
+        f"A file{_of(at)} reached the size limit of this process or of its file system.",
+        remedy="Raise the limit (`ulimit -f unlimited`) and run again. Committed data is intact.",
+    )
+
+
+def _read_only(at: Path | None) -> LakeError:
+    return LakeError(
+        f"The file system{_of(at)} is read-only.",
+        remedy="Mount it for writing and run again. Linux also mounts a failing disk read-only: "
+        "`dmesg` says so. Committed data is intact.",
+    )
+
+
+def _refused(at: Path | None) -> LakeError:
+    return LakeError(
+        f"The operating system refused this user access{_of(at, 'to')}.",
+        remedy="Make it readable and writable for this user, and run again. Committed data is "
+        "intact.",
+    )
+
+
+def _no_files(_: Path | None) -> SettingsError:
+    return SettingsError(
+        "This process has reached its limit of open files.", remedy=f"{MORE_FILES}, and run again."
+    )
+
+
+def _no_processes(_: Path | None) -> SettingsError:
+    return SettingsError(
+        "The operating system does not start another thread or process for this user.",
+        remedy="End other processes, or raise the limit (`ulimit -u`, TasksMax of systemd, the "
+        "pids limit of a container), and run again. Committed data is intact.",
+    )
+
+
+def _no_memory(_: Path | None) -> SettingsError:
+    return SettingsError(
+        "This process ran out of memory.",
+        remedy="End other processes, or raise the memory limit (`ulimit -v`, the memory limit of "
+        "a container), and run again. Committed data is intact.",
+    )
+
+
+_FAULTS: dict[int | None, Callable[[Path | None], FleetlakeError]] = {
+    ENOSPC: _no_space,
+    EDQUOT: _no_quota,
+    EFBIG: _too_long,
+    EROFS: _read_only,
+    EACCES: _refused,
+    EPERM: _refused,
+    EMFILE: _no_files,
+    ENFILE: _no_files,
+    EAGAIN: _no_processes,
+    ENOMEM: _no_memory,
+}
+
+
+def _code(error: BaseException | str) -> int | None:
+    """Return the system's error that an exception carries or quotes."""
+    if isinstance(error, OSError) and error.errno in _FAULTS:
+        return error.errno
+    text = str(error).lower()
+    return next((code for sign, code in _SIGNS.items() if sign in text), None)
+
+
+def _is_unclear(error: BaseException | str) -> bool:
+    text = str(error).lower()
+    return any(sign in text for sign in _UNCLEAR)
+
+
+def _probe(folder: Path) -> int | None:
+    """Write a little to an unnamed file in a folder; return the system's error if that fails."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def _named(error: BaseException | str, place: Path | None) -> Path | None:
+    """Return the path that an error names, otherwise the place."""
+    if isinstance(error, OSError) and isinstance(error.filename, str) and error.filename:
+        return Path(error.filename)
+    found = _NAMED.search(str(error))
+    return Path(found[1]) if found else place
+
+
+def _shown(at: Path | None, place: Path | None) -> Path | None:
+    """Return the place to name: the caller's, unless the error is about a file elsewhere."""
+    return place if at and place and at.is_relative_to(place) else at
+
+
+def _existing_folder(path: Path) -> Path:
+    """Return a path, or its nearest parent that is an existing folder."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+
+
+def _free_space(at: Path | None) -> str:
+    if at is None:
+        return ""
+    usage = shutil.disk_usage(_existing_folder(at))
+    return f": {size_in_words(usage.free)} of {size_in_words(usage.total)} are free"
+
+
+def _of(at: Path | None, word: str = "of") -> str:
+    return f" {word} {at}" if at else ""
