@@ -201,12 +201,32 @@ def test_a_plan_marks_what_is_unknown_and_counts_the_rest(monkeypatch: pytest.Mo
     assert shown(0)[-1] == "At least 9 calls. The service was not called."
 
 
-def test_an_ingest_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MIN", "60")
+@pytest.mark.parametrize("words", [["ingest", "--plan"], ["doctor"], ["status"], ["build"]])
+def test_a_command_refuses_a_misspelt_variable_and_names_what_was_meant_but_no_value(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_CALL_PER_MINUTE", "60")
+    monkeypatch.setenv("FLEETLAKE_MGR_APIKEY", "the-secret")
 
-    shown = CliRunner().invoke(app, ["ingest", "--plan"])
+    refused = CliRunner().invoke(app, words).exception
 
-    assert "FLEETLAKE_CALLS_PER_MIN (FLEETLAKE_CALLS_PER_MINUTE?)" in " ".join(shown.stderr.split())
+    assert isinstance(refused, SettingsError)
+    assert refused.exit_code == 3
+    assert refused.what == (
+        "There is no setting FLEETLAKE_CALL_PER_MINUTE (FLEETLAKE_CALLS_PER_MINUTE?), "
+        "FLEETLAKE_MGR_APIKEY (FLEETLAKE_MGR_API_KEY?)."
+    )
+
+
+def test_a_command_warns_of_a_variable_that_resembles_no_setting_and_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LATER_RELEASES", "1")
+
+    CliRunner().invoke(app, ["ingest", "--plan"])
+
+    warning = "There is no setting FLEETLAKE_LATER_RELEASES, so it has no effect."
+    assert caplog.messages.count(warning) == 1
 
 
 def found_by_doctor(name: str, **settings: Any) -> Check:
@@ -222,21 +242,7 @@ def test_doctor_creates_no_lake_but_says_which_command_does(place: Path) -> None
     assert not place.exists()
 
 
-def test_doctor_names_a_misspelt_variable_and_what_was_meant_but_no_value(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FLEETLAKE_MGR_APIKEY", "the-secret")
-
-    found = found_by_doctor("settings")
-
-    assert isinstance(found.error, SettingsError)
-    assert "FLEETLAKE_MGR_APIKEY (FLEETLAKE_MGR_API_KEY?)" in found.found
-    assert "the-secret" not in str(found.error)
-
-
-def test_doctor_lists_a_foreign_variable_without_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_doctor_lists_a_variable_that_is_not_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEETLAKE_HOME", "/opt/fleetlake")
 
     found = found_by_doctor("settings")

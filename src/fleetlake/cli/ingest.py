@@ -1,6 +1,5 @@
 """`fleetlake ingest`: copy what is new."""
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -91,7 +90,7 @@ def ingest(
     from fleetlake.loading.ingest import ingest as ingest_endpoints
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.planning.shards import Shard
-    from fleetlake.settings import load_settings, unknown_variables
+    from fleetlake.settings import load_settings
 
     try:
         share = Shard.parse(shard)
@@ -103,10 +102,6 @@ def ingest(
             remedy="Add --plan, or omit --format.",
         )
     settings = load_settings()
-    for name, meant in unknown_variables(os.environ):
-        if meant:
-            warning = f"Warning: there is no setting {name} ({meant}?), so it has no effect."
-            console(stderr=True).print(warning)
     settings = settings.account(profile) if profile else settings
     if plan:
         _print_plan(settings, endpoints or [], since, output)

@@ -1,6 +1,7 @@
 """The settings of this process, and what is wrong with them in words."""
 
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
@@ -16,16 +17,28 @@ from fleetlake.settings.schema import PREFIX, SECRET_SETTINGS, Settings
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-NO_SETTINGS = frozenset({"BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_POSTGRES"})
+NO_SETTINGS = frozenset(
+    {"BROWSER_ENV", "BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_POSTGRES"}
+)
 """Variables with this prefix that are not settings: a build or a test sets them."""
+
+ALIKE, SAME = 0.6, 0.85
+"""Similarity of names (`difflib`) for a hint, and for a misspelt setting."""
+
+_LOG = logging.getLogger(__name__)
 
 
 @cache
 def load_settings() -> Settings:
     """Return the settings of this process, read on the first call only.
 
+    A variable of almost the same name as a setting is a misspelt setting, and an error as in the
+    files: a limit that does not apply would be noticed too late. One that resembles no setting may
+    belong to another release or to a script, so it is only warned of.
+
     Raises: SettingsError naming each invalid setting.
     """
+    require_known(os.environ)
     try:
         settings = Settings()
         warn_of_secrets(read_settings_file(), SECRET_SETTINGS)
@@ -49,8 +62,23 @@ def load_settings() -> Settings:
     return settings
 
 
-def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield variables that look like settings but are not, each with the nearest setting.
+def require_known(names: Iterable[str]) -> None:
+    """Warn of variables that are not settings. Raises: SettingsError for misspelt settings."""
+    unknown = dict(unknown_variables(names))
+    misspelt = [f"{n} ({meant}?)" for n, meant in unknown_variables(unknown, alike=SAME) if meant]
+    if misspelt:
+        raise SettingsError(
+            f"There is no setting {', '.join(misspelt)}.", remedy="Rename it, or unset it."
+        )
+    for name, meant in unknown.items():
+        suggestion = f" ({meant}?)" if meant else ""
+        _LOG.warning("There is no setting %s%s, so it has no effect.", name, suggestion)
+
+
+def unknown_variables(
+    names: Iterable[str], *, alike: float = ALIKE
+) -> Iterator[tuple[str, str | None]]:
+    """Yield variables that look like settings but are not, each with the nearest setting, if any.
 
     >>> list(unknown_variables(["HOME", "FLEETLAKE_LAKE", "FLEETLAKE_BASE_ULR"]))
     [('FLEETLAKE_BASE_ULR', 'FLEETLAKE_BASE_URL')]
@@ -64,7 +92,7 @@ def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
         head, delimiter, member = name.upper().removeprefix(PREFIX).partition("__")
         known = nested if delimiter else plain
         if head not in known:
-            nearest = get_close_matches(head, known, n=1)
+            nearest = get_close_matches(head, sorted(known), n=1, cutoff=alike)
             yield name, f"{PREFIX}{nearest[0]}{delimiter}{member}" if nearest else None
 
 
