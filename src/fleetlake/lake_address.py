@@ -1,6 +1,7 @@
 """The address of a lake: a folder on this machine, or a catalog that machines share."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +16,8 @@ from fleetlake.text.wording import install_command
 SHARED = "postgres:"
 
 _FIRST_PRINTABLE = 32
+
+_MISREAD = {"?": "a question mark", "\\": "a backslash"}
 
 DEMO_MARK = "demo.json"
 """File that marks a lake as holding the demo's simulated fleet."""
@@ -87,13 +90,16 @@ def parse_lake_address(text: str, files: str | None) -> LakeAddress:
     return SharedLake(SecretStr(text.removeprefix(SHARED)), shared.rstrip("/"))
 
 
-def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:
+def refuse_unusable(name: str, folder: Path, *, setting: str, also: str | None = None) -> None:
     """Raise LakeError for a folder whose path DuckDB or SQLite would misread.
 
-    DuckDB reads a question mark as the start of options, and rejects paths that are not UTF-8.
+    DuckDB reads a question mark as the start of options and a backslash as a separator, and rejects
+    paths that are not UTF-8. `also` is a pattern that another library misreads.
     """
     path = str(folder.absolute())
-    problem = "a question mark" if "?" in path else ""
+    problem = next((what for sign, what in _MISREAD.items() if sign in path), "")
+    if also and (found := re.search(also, path)):
+        problem = found[0]
     try:
         path.encode()
     except UnicodeEncodeError:

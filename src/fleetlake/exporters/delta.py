@@ -16,12 +16,15 @@ from fleetlake.text.quoting import quoted
 MARK = "fleetlake"
 _IS_DELETED = "_is_deleted"
 
+_MISREAD = r"[\[\]^|]|%[0-9A-Fa-f]{2}"
+"""What the library does not accept in a path, or decodes and writes elsewhere."""
+
 
 def open_target(address: str) -> "DeltaExporter":
     """Open a folder or an object store URL; the store's keys come from the environment."""
     if "://" in address:
         return DeltaExporter(address)
-    refuse_unusable("export", Path(address), setting="FLEETLAKE_EXPORTS__DELTA")
+    refuse_unusable("export", Path(address), setting="FLEETLAKE_EXPORTS__DELTA", also=_MISREAD)
     folder = Path(address).absolute()
     # As a URL, so that special characters in the path are escaped.
     return DeltaExporter(folder.as_uri(), folder)

@@ -15,6 +15,7 @@ from errno import (
     EDQUOT,
     EFBIG,
     EMFILE,
+    ENAMETOOLONG,
     ENFILE,
     ENOMEM,
     ENOSPC,
@@ -32,6 +33,7 @@ _SIGNS = {
     "database or disk is full": ENOSPC,
     "disk quota": EDQUOT,
     "file too large": EFBIG,
+    "file name too long": ENAMETOOLONG,
     "read-only file system": EROFS,
     "permission denied": EACCES,
     "operation not permitted": EPERM,
@@ -134,6 +136,13 @@ def _too_long(at: Path | None) -> LakeError:
     )
 
 
+def _long_name(at: Path | None) -> SettingsError:
+    return SettingsError(
+        f"The path {f'{str(at)[:60]}… ' if at else ''}is longer than the file system allows.",
+        remedy="Choose a shorter path.",
+    )
+
+
 def _read_only(at: Path | None) -> LakeError:
     return LakeError(
         f"The file system{_of(at)} is read-only.",
@@ -176,6 +185,7 @@ _FAULTS: dict[int | None, Callable[[Path | None], FleetlakeError]] = {
     ENOSPC: _no_space,
     EDQUOT: _no_quota,
     EFBIG: _too_long,
+    ENAMETOOLONG: _long_name,
     EROFS: _read_only,
     EACCES: _refused,
     EPERM: _refused,

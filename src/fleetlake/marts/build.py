@@ -182,7 +182,7 @@ class _Build:
         """Return the environment variables that the project's profile and plugin read."""
         return {
             **lake_access(self.lake),
-            "FLEETLAKE_BUILD_FILE": str(self.file),
+            "FLEETLAKE_BUILD_FILE": self.file.name,  # dbt would take a whole path for a URL
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
             MEMORY_VARIABLE: self.memory,

@@ -211,6 +211,7 @@ def _start(
     """
     return subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
         _program(work),
+        cwd=work,
         env={**plain_environment(), **_QUIET, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -18,12 +18,14 @@ from fleetlake.alerting.chosen_types import chosen_types
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
+from fleetlake.exporters.export import target_named
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import EXTENSIONS, extension_path, unfinished_lake
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
+from fleetlake.lake_address import refuse_unusable
 from fleetlake.loading.run import service_now
 from fleetlake.machine.io_faults import not_writable
 from fleetlake.monitoring.permissions import exposed_paths
@@ -80,16 +82,11 @@ def _packages(_: Settings) -> str:
 
 
 def _variables(settings: Settings) -> str:
-    """Look for misspelt environment variables and alert types, which have no effect."""
+    """Look for misspelt alert types and export targets, and variables that have no effect."""
     chosen_types(settings.alert_events)
-    unknown = dict(unknown_variables(os.environ))
-    misspelt = [f"{name} ({meant}?)" for name, meant in unknown.items() if meant]
-    if misspelt:
-        raise SettingsError(
-            f"There is no setting {', '.join(misspelt)}.",
-            remedy="Rename it, or unset it: it has no effect.",
-        )
-    if unknown:
+    for name in settings.exports:
+        target_named(name)
+    if unknown := dict(unknown_variables(os.environ)):
         return f"valid; not settings, without effect: {', '.join(unknown)}"
     return "valid"
 
@@ -160,6 +157,7 @@ def _pushes(settings: Settings) -> str:
 
 def _require_creatable(lake: Path) -> None:
     """Raise LakeError if the lake's folder cannot be created or written."""
+    refuse_unusable("lake", lake, setting="FLEETLAKE_LAKE")
     parent = _nearest(lake)
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         code = EACCES if parent.is_dir() else ENOTDIR

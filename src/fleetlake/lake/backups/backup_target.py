@@ -56,6 +56,13 @@ class BackupTarget:
             self.name = f"{address.partition('://')[0]}://{root}"
         else:
             self.folder = Path(address).absolute()
+            try:
+                address.encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"The path of the backup, {address!r}, contains bytes that are not UTF-8.",
+                    remedy="Choose another folder.",
+                ) from None
             self._system, root = fs.LocalFileSystem(), str(self.folder)
             self.name = root
         self._root = root.rstrip("/")
