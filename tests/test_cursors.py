@@ -114,6 +114,45 @@ def test_a_short_page_with_a_next_link_is_not_the_last(endpoint):
     assert next_position(endpoint, page, ["10"]) == {"id__gt": "20"}
 
 
+@rows(BY_ID)
+@every("query", ["offset=500", "id__gt=0&limit=500&offset=0", "id__gt=7&limit=500"])
+def test_an_id_walk_follows_the_link_of_an_empty_page_and_then_goes_on_by_id(endpoint, query):
+    asked: list[dict[str, str]] = []
+    full = [{"id": str(number)} for number in range(11, 11 + endpoint.page_size)]
+    pages = [
+        ([], f"https://h/x?{query}"),
+        ([], f"https://h/x?{query}&part=2"),
+        (full, None),
+        ([], ""),
+    ]
+
+    class Service:
+        without_keys = str
+
+        async def get(self, _path, parameters, read, **_):
+            asked.append({k: v for k, v in parameters.items() if k != "limit"})
+            records, link = pages[len(asked) - 1]
+            return read(
+                json.dumps({"data": records, "meta": {"limit": 500, "next": link}}).encode()
+            )
+
+    async def walk() -> int:
+        return sum([page.count async for page in read_pages(Service(), endpoint)])
+
+    assert asyncio.run(walk()) == endpoint.page_size
+    assert asked[0]["id__gt"] == "0"
+    assert query.rpartition("&")[2].split("=")[0] in {*asked[1], "limit"}
+    assert asked[3]["id__gt"] == str(10 + endpoint.page_size)
+
+
+@rows(BY_ID + LINKED)
+@every("records", [0, 3])
+def test_an_empty_text_as_the_link_means_that_there_is_no_next_page(endpoint, records):
+    page = page_of(endpoint, ids(1, records), limit=500, link="")
+
+    assert next_position(endpoint, page, []) is None
+
+
 @rows(LINKED)
 def test_a_link_that_repeats_the_position_means_the_last_one(endpoint):
     name = endpoint.cursor.parameter
@@ -264,6 +303,7 @@ def test_a_walk_by_links_uses_their_whole_query_and_ends_without_a_link(endpoint
         "page[cursor]": "a+b",
     }
     assert next_position(endpoint, linked(endpoint, None), []) is None
+    assert next_position(endpoint, linked(endpoint, ""), []) is None
 
 
 @rows(BY_LINK)
@@ -295,7 +335,7 @@ def test_a_walk_by_links_that_form_a_loop_is_an_error(endpoint, links):
         asyncio.run(walk())
 
 
-@rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"]])
+@rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"], ENDPOINTS["routers"]])
 @every("empty", [100, 10_000])
 def test_endless_linked_empty_pages_are_an_error(endpoint, empty):
     """`empty` pages have no records; the page after them is the last."""

@@ -128,9 +128,11 @@ def _timeuuid(value: Any) -> str:
 def link_query(link: str | None) -> Mapping[str, str] | None:
     """Return the query of a link; its host is ignored, so the keys never go there.
 
+    An empty link means that there is none, as null does.
+
     Raises: ValueError for a link that cannot be requested.
     """
-    if link is None:
+    if not link:
         return None
     if len(link) > MAX_LINK_CHARACTERS:
         raise ValueError(f"its link to the next page has {len(link):,} characters")

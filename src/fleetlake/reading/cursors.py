@@ -34,15 +34,16 @@ def next_position(
     value that does not advance, PageUnreadable for a `next` without the cursor.
     """
     cursor = endpoint.cursor
-    if cursor.walk is Walk.LINK:
-        return _next_link(endpoint, page, seen)
     by_id = cursor.walk is Walk.ID_AFTER
+    if cursor.walk is Walk.LINK or (by_id and not page.count):
+        return _next_link(endpoint, page, seen)
     value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
     if value is None:
         return None
     shown = f"{cursor.parameter}={one_line(redact(value))}"
     try:
-        moves_on = value not in seen and _moves_on(cursor, seen[-1] if seen else None, value)
+        before = [mark for mark in seen if "=" not in mark]  # a whole query is not a position
+        moves_on = value not in seen and _moves_on(cursor, before[-1] if before else None, value)
     except ValueError:
         raise PageUnreadable(
             f"{endpoint.path} links to the page position {shown}, which is not valid.",
@@ -57,10 +58,10 @@ def next_position(
     return {cursor.parameter: value}
 
 
-def mark_of(position: Mapping[str, str]) -> str:
-    """Return the text that identifies a position: its value, or a link's whole query."""
-    if len(position) == 1:
-        return next(iter(position.values()))
+def mark_of(endpoint: Endpoint, position: Mapping[str, str]) -> str:
+    """Return the text that identifies a position: the cursor's value, or a link's whole query."""
+    if position.keys() == {endpoint.cursor.parameter}:
+        return position[endpoint.cursor.parameter]
     return urlencode(sorted(position.items()))
 
 
@@ -73,7 +74,7 @@ def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str
             f"{endpoint.path} links to a next page without a query.",
             remedy="The service pages in a way that this version does not know: report it.",
         )
-    if mark_of(page.next) in seen:
+    if mark_of(endpoint, page.next) in seen:
         raise CursorStuck(
             f"{endpoint.path} links to a page that it has already returned.",
             remedy="The read was stopped so that it cannot loop. Run again, and report it "
@@ -111,7 +112,8 @@ def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
     """Return the id after which the next page starts.
 
     The last page is not full and has no link. A page that is not full but has a link is not the
-    last: a service may use a smaller page size than the limit it reports.
+    last: a service may use a smaller page size than the limit it reports. An empty page has no id:
+    the walk follows its link.
     """
     if page.is_last and page.count < min(page.limit, endpoint.page_size):
         return None

@@ -44,7 +44,7 @@ async def read_pages(
     empty = 0
     while position is not None:
         if position:
-            seen.append(mark_of(position))
+            seen.append(mark_of(endpoint, position))
         page = await client.get(
             endpoint.path,
             fixed | position,
