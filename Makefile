@@ -184,6 +184,22 @@ test-outlets: $(READY)  ## Run the tests that need PostgreSQL (apt-get install p
 crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, N rounds (N=20)
 	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s -m postgres tests/machines/test_crash.py
 
+# An overlay of a DuckDB and the extensions of its version: .venv has everything else.
+ENGINE = .venv-duckdb
+EXTENSIONS_OF = $(foreach name,ducklake sqlite-scanner,$(1)-$(name)==$(2))
+
+$(ENGINE)-%/.ready: requirements.lock
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install -qq --no-deps --target $(@D) duckdb==$*
+	@$(BIN)/python -m pip install -qq --no-deps --target $(@D) $(call EXTENSIONS_OF,duckdb-core-ext,$*) 2>/dev/null \
+	  || $(BIN)/python -m pip install -qq --no-deps --target $(@D) $(call EXTENSIONS_OF,duckdb-extension,$*)
+	@touch $@
+
+engine-fuzz: $(READY) $(DUCKDB:%=$(ENGINE)-%/.ready)  ## Compare every snapshot of N random lakes (N=30) with dicts (DUCKDB="1.5.4 1.5.5" for other versions than .venv's)
+	@for version in $(or $(DUCKDB),installed); do \
+	  PYTHONPATH=$(ENGINE)-$$version ENGINE_FUZZ_RUNS=$(or $(N),30) $(BIN)/python -m pytest -q -s -m release \
+	  tests/engine/test_engine_fuzz.py || exit 1; done
+
 soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print how long reads waited
 	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py
 
@@ -264,5 +280,5 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) --group browser --output-file requirements-browser.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,7 @@ from fleetlake.analysis.frames import Selection, Table, described
 from fleetlake.analysis.sources import ReadSource, published_source, snapshot_source
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import READ_HISTORY, may_read_history
 from fleetlake.lake_address import parse_lake_address
 from fleetlake.publishing.publish import published_folder
 from fleetlake.settings import load_settings
@@ -99,6 +100,8 @@ class LakeReader:
         Raises: UsageError for a statement that is no query, or that DuckDB rejects.
         """
         with self._source.cursor() as cursor:
+            if may_read_history(query):
+                cursor.execute(READ_HISTORY)
             try:
                 statements = cursor.extract_statements(query)
                 if [s.type for s in statements] == [duckdb.StatementType.SELECT]:

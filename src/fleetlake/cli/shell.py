@@ -64,7 +64,7 @@ def attach_lines(lake: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 
-    from fleetlake.lake.attach import attach_statements
+    from fleetlake.lake.attach import READ_HISTORY, attach_statements
     from fleetlake.lake.login import split_password
     from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
@@ -77,7 +77,7 @@ def attach_lines(lake: "LakeAddress") -> str:
     if isinstance(lake, SharedLake):
         statements = without_secrets(statements, lake.catalog)
     lines = [line for line in statements.splitlines() if " SECRET " not in line]
-    return "\n".join([*lines, ""])
+    return "\n".join([READ_HISTORY, *lines, ""])  # its statements are not ours to look at
 
 
 def _read(prompt: str) -> str | None:

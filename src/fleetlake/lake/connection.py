@@ -12,7 +12,14 @@ import msgspec
 import pyarrow as pa
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import METADATA, attach_statements, explained, store_keys
+from fleetlake.lake.attach import (
+    METADATA,
+    READ_HISTORY,
+    attach_statements,
+    explained,
+    may_read_history,
+    store_keys,
+)
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.recalled import Recalled, tables_in
 from fleetlake.lake_address import LakeAddress, SharedLake
@@ -158,6 +165,8 @@ class Lake:
         statements = self._connection.extract_statements(sql)
         if not statements:
             raise duckdb.InvalidInputException("it contains no statement")
+        if may_read_history(sql):
+            self.execute(READ_HISTORY)
         for statement in statements:
             if self.check:
                 self.check(self._connection, statement, sql)

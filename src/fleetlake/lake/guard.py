@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from fleetlake.errors import UsageError
-from fleetlake.lake.attach import FILES, METADATA
+from fleetlake.lake.attach import FILES, HISTORY_SETTING, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake_address import SharedLake
 from fleetlake.text.quoting import literal
@@ -89,7 +89,7 @@ def close_off(lake: Lake) -> None:
         f"SET allowed_directories = [{literal(f'{files}/')}];"
         "SET python_enable_replacements = false;"  # a name is never a variable of this program
         "SET enable_external_access = false;"
-        f"SET allowed_configs = [{', '.join(map(literal, SETTINGS))}];"
+        f"SET allowed_configs = [{', '.join(map(literal, (*SETTINGS, HISTORY_SETTING)))}];"
         "SET lock_configuration = true;"
     )
     lake.check = require_reading

@@ -12,8 +12,9 @@ that is wrongly new would be stored twice. So whatever is not certain is doubtfu
 member, rows after the first `MOST_KEYS`, and every row of a table that another process has changed
 since.
 
-The range comes from DuckLake's statistics of the table. They grow with each insert and never
-shrink, so they include every row (observed with 1.5.5, which answers min and max from them).
+The range comes from DuckLake's statistics of the table. They grow with each insert, and shrink at
+a rewrite only to what the remaining rows need, so they include every row of the newest snapshot
+(observed with 1.5.5, which answers min and max from them).
 """
 
 from dataclasses import dataclass

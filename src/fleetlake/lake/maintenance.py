@@ -1,10 +1,15 @@
 """Keeping a lake small and fast: merge small files, expire old snapshots, remove leftovers.
 
+The order of DuckLake's steps is load-bearing (`shrink_files`). Rows in the catalog become files
+before any file is rewritten: a flush after a rewrite gives older snapshots rows twice
+(ducklake#1406). The catalog forgets a file before it leaves the disk. `make engine-fuzz` compares
+every older snapshot with what it held, for each DuckDB that is allowed.
+
 Files that no snapshot names are removed only if they are a day old, and only while all stream
 locks are held: a commit in progress has written files that the catalog does not list yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -69,46 +74,60 @@ def maintain(
         if days is not None:
             drop_other_rules(lake, days)
             deleted = delete_older(lake)
-        with one_thread(lake), lake.transaction():
-            lake.execute("call ducklake_flush_inlined_data('lake')")
-        before = _files(lake)
-        _compact(lake)
-        with lake.transaction():
-            expired = lake.rows(
-                "call ducklake_expire_snapshots('lake', "
-                f"older_than => now() - interval '{_seconds(keep)} seconds')"
-            )
-        flush_files(lake.path)  # the catalog must forget a file before the disk does
-        removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
-        removed += lake.rows(
-            "call ducklake_delete_orphaned_files('lake', "
-            f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
-        )
+        emptied = sorted(kept_from(lake).keys() & ENDPOINTS.keys())
+        shrunk = shrink_files(lake, keep=keep, emptied=emptied)
         keep_checksums(lake)
     return Maintained(
-        files_written=before - found,
-        files_before=before,
+        files_written=shrunk.files_before - found,
+        files_before=shrunk.files_before,
         files_after=_files(lake),
-        snapshots_expired=len(expired),
-        files_removed=len(removed),
+        snapshots_expired=shrunk.snapshots_expired,
+        files_removed=shrunk.files_removed,
         rows_deleted=deleted,
     )
 
 
-def _compact(lake: Lake) -> None:
-    """Merge small files, and rewrite files that have lost many rows.
+@dataclass(frozen=True, kw_only=True)
+class Shrunk:
+    """What DuckLake's steps did: files before they were merged, snapshots and files removed."""
 
-    In a table with a retention rule, any lost row is enough: its bytes must go too.
+    files_before: int
+    snapshots_expired: int
+    files_removed: int
+
+
+def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) -> Shrunk:
+    """Merge and rewrite files, then remove what no snapshot of the last `keep` needs.
+
+    A file is rewritten once it has lost many rows; in the raw tables `emptied`, which have
+    retention rules, any lost row is enough, because its bytes must go too. The caller holds
+    `all_locks`. The steps must stay in this order; the module's docstring says why.
     """
-    for compaction in ("merge_adjacent_files", "rewrite_data_files"):
-        with lake.transaction():
-            lake.execute(f"call ducklake_{compaction}('lake')")
-    for name in sorted(kept_from(lake).keys() & ENDPOINTS.keys()):
+    with one_thread(lake), lake.transaction():
+        lake.execute("call ducklake_flush_inlined_data('lake')")
+    before = _files(lake)
+    with lake.transaction():
+        lake.execute("call ducklake_merge_adjacent_files('lake')")
+    with lake.transaction():
+        lake.execute("call ducklake_rewrite_data_files('lake')")
+    for name in emptied:
         with lake.transaction():
             lake.execute(
                 f"call ducklake_rewrite_data_files('lake', {literal(name)}, schema => 'raw', "
                 "delete_threshold => 0)"
             )
+    with lake.transaction():
+        expired = lake.rows(
+            "call ducklake_expire_snapshots('lake', "
+            f"older_than => now() - interval '{_seconds(keep)} seconds')"
+        )
+    flush_files(lake.path)  # the catalog must forget a file before the disk does
+    removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    removed += lake.rows(
+        "call ducklake_delete_orphaned_files('lake', "
+        f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
+    )
+    return Shrunk(files_before=before, snapshots_expired=len(expired), files_removed=len(removed))
 
 
 def _refuse_changed_files(lake: Lake) -> None:
