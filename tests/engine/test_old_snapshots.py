@@ -116,6 +116,31 @@ def test_the_change_feed_has_the_failovers_that_ran_before_maintenance(maintaine
         assert changes.deleted.num_rows == 2
 
 
+def test_a_failover_deleted_before_maintenance_is_deleted_at_the_target(lake_path: Path) -> None:
+    """DuckLake dates some deletes that the catalog held wrongly, once it writes them to files."""
+    with open_lake(lake_path) as lake:
+        lake.execute(
+            "insert into raw.failovers by name select i::varchar as uuid, 'default' as "
+            "account_profile, 0 as data_usage, now() as started_at from range(9) as t(i)"
+        )
+        lake.execute("update raw.failovers set data_usage = 1 where uuid = '2'")
+        old = mark_of(lake, SOURCE)
+        for change in (
+            "update raw.failovers set data_usage = 1 where uuid = '1'",
+            "update raw.failovers set data_usage = 2 where uuid = '1'",
+            "delete from raw.failovers where uuid = '1'",
+        ):
+            lake.execute(change)
+        maintain(lake)
+
+        changes = changes_since(lake, SOURCE, old, mark_of(lake, SOURCE))
+
+        sent = changes.rows.read_all()["uuid"].to_pylist()
+        assert changes.deleted["uuid"].to_pylist() == ["1"]
+        assert "1" not in sent
+        assert len(sent) == len(set(sent)) == changes.count
+
+
 def test_the_steps_of_maintenance_run_in_the_order_that_keeps_older_snapshots(
     lake_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,11 +106,17 @@ def changes_since(lake: Lake, source: Source, old: ExportMark, new: ExportMark) 
 
 
 def _feed(source: Source, old: ExportMark, new: ExportMark) -> str:
-    return (
-        f"SELECT {_selected(source, new)}, "
-        "change_type IN ('insert', 'update_postimage') AS is_arrival "
-        f"FROM ducklake_table_changes('lake', {literal(source.schema)}, {literal(source.table)}, "
-        f"{old.snapshot_id + 1}, {new.snapshot_id})"
+    """Return the SQL of all rows that were written and removed between two marks.
+
+    `ducklake_table_changes` joins both by snapshot, and gives some rows twice: of rows that the
+    catalog held, it dates deletes wrongly once they are in files (observed 2026-11-25 with 1.5.5).
+    """
+    window = f"{old.snapshot_id + 1}, {new.snapshot_id}"
+    table = f"'lake', {literal(source.schema)}, {literal(source.table)}"
+    return " UNION ALL ".join(
+        f"SELECT {_selected(source, new)}, {is_arrival} AS is_arrival "
+        f"FROM ducklake_table_{kind}({table}, {window})"
+        for kind, is_arrival in (("insertions", True), ("deletions", False))
     )
 
 
