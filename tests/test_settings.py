@@ -275,6 +275,44 @@ def test_an_unknown_key_is_reported_as_a_key_of_the_file():
     assert "FLEETLAKE_BASE_ULR" not in reported
 
 
+DEEP = {
+    "lists": "a = " + "[" * 5_000 + "]" * 5_000,
+    "tables": "a = " + "{b=" * 3_000 + "1" + "}" * 3_000,
+    "dotted names": f"vars{'.a' * 3_000} = 1",
+    "profiles": f"profiles{'.a' * 3_000} = 1",
+}
+
+
+@pytest.mark.parametrize("content", DEEP.values(), ids=DEEP)
+def test_a_deep_settings_file_is_an_error_that_names_it(content):
+    Path("fleetlake.toml").write_text(content)
+
+    assert "fleetlake.toml has more than 20 levels" in failure_of_loading()
+
+
+@pytest.mark.parametrize("name", ["fleetlake.toml", ".env"])
+def test_a_settings_file_without_end_is_not_read(name):
+    Path("fleetlake.toml").touch()
+    Path(name).write_text("FLEETLAKE_PROFILE = 'x'\n" + "#" * 2**20)
+
+    assert f"{name} is larger than 1 MB" in failure_of_loading()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [("/dev/zero", "is larger than 1 MB"), (DEEP["lists"], "has more than 20 levels")],
+    ids=["endless", "deep"],
+)
+def test_a_file_of_words_that_is_large_or_deep_is_an_error_that_names_it(
+    monkeypatch, content, fault
+):
+    Path("words.toml").write_text(content)
+    name = content if content.startswith("/") else "words.toml"
+    monkeypatch.setenv("FLEETLAKE_VENDOR_WORDS", name)
+
+    assert f"{name} {fault}" in failure_of_loading()
+
+
 def test_an_error_inside_a_profile_names_the_profile_and_the_key():
     Path("fleetlake.toml").write_text('[profiles.north]\nmgr_api_ky = "x"')
 

@@ -24,7 +24,10 @@ def read_vendor_words(path: Path) -> dict[str, str]:
 
     Raises: OSError, ValueError if the file cannot be read.
     """
-    found = tomllib.loads(path.read_text("utf-8"))
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
     table = found.get(TABLE, found)
     return {str(name): str(word) for name, word in table.items()}
 

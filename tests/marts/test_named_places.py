@@ -76,6 +76,12 @@ WRONG = {
     'a,,,,"POLYGON ((0 0, 1 0, 1 1, 0 1))"': "must end where it starts",
     'a,,,,"POLYGON ((0 0, x 0, 1 1, 0 0))"': "'x 0' is not a longitude and a latitude",
     'a,,,,"POLYGON ((0 0, 1 95, 1 1, 0 0))"': "wkt: latitude 95",
+    'a,,,,"POLYGON ((0 0, nan 1, 1 1, 0 0))"': "wkt: longitude nan is not between -180 and 180",
+    'a,,,,"POLYGON ((0 0, 1 -inf, 1 1, 0 0))"': "wkt: latitude -inf is not between -90 and 90",
+    'a,,,,"POLYGON ((0 0, 1e999 1, 1 1, 0 0))"': "wkt: longitude inf is not between",
+    'a,,,,"MULTIPOLYGON (((0 0, 1 0, 1 1, 0 0)), ((0 0, 1 0, 1 nan, 0 0)))"': "wkt: latitude nan",
+    "a,-inf,2,3,": "latitude_deg '-inf' is not a number",
+    "a,1,2,inf,": "radius_m 'inf' is not a number",
     "good,5,5,5,": "there is another place good",
 }
 
@@ -87,6 +93,13 @@ def test_a_wrong_row_is_refused_with_its_line_and_the_reason(tmp_path, row):
 
     assert "line 3: " in str(error.value)
     assert WRONG[row] in str(error.value)
+
+
+def test_the_line_of_a_wrong_row_counts_blank_lines_and_the_lines_of_a_polygon(tmp_path):
+    file = place(tmp_path, 'a,,,,"POLYGON ((0 0, 1 0,\n1 1, 0 0))"', "", "b,nan,2,3,")
+
+    with pytest.raises(BuildFailed, match="rows: line 5: "):
+        read_places(file)
 
 
 def test_every_wrong_row_is_named_up_to_ten(tmp_path):

@@ -10,7 +10,6 @@ This module does not import Prefect, which reads its settings when it is first i
 import os
 import secrets
 import stat
-import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from fleetlake.errors import SettingsError
 from fleetlake.machine.loopback import is_loopback
 from fleetlake.machine.ownership import user_name
+from fleetlake.machine.setting_files import read_toml
 
 FILE = "fleetlake-auth"
 USER = "fleetlake"
@@ -162,7 +162,7 @@ def _active_profile() -> dict[str, Any]:
     """Return the settings of Prefect's active profile, if it can be read."""
     path = os.environ.get("PREFECT_PROFILES_PATH") or prefect_home() / "profiles.toml"
     with suppress(OSError, ValueError):
-        read = tomllib.loads(Path(path).read_text("utf-8"))
+        read = read_toml(Path(path))
         profiles = read.get("profiles", {})
         found = profiles.get(os.environ.get("PREFECT_PROFILE") or read.get("active"))
         return found if isinstance(found, dict) else {}

@@ -8,6 +8,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +19,61 @@ from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME, found_project
 VARS = "vars"
 """Table of `fleetlake.toml` that overrides variables of the SQL project; it is not a setting."""
 
+MAX_BYTES = 2**20
+_DEEPEST = 20
+
 _PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@|\bpassword\s*=", re.IGNORECASE)
 
 
 def settings_file() -> Path | None:
-    """Return the project's `fleetlake.toml`, None if there is none."""
+    """Return the project's `fleetlake.toml`, None if there is none. Raises: ValueError."""
     return _existing(SETTINGS_NAME)
 
 
 def env_file() -> Path | None:
-    """Return the project's `.env`, None if there is none."""
+    """Return the project's `.env`, None if there is none. Raises: ValueError."""
     return _existing(ENV_NAME)
 
 
 def _existing(name: str) -> Path | None:
     project = found_project()
     file = project / name if project else None
-    return file if file and file.is_file() else None
+    if not file or not file.is_file():
+        return None
+    if file.stat().st_size > MAX_BYTES:
+        raise _too_large(file)
+    return file
+
+
+def _too_large(file: Path) -> ValueError:
+    return ValueError(f"{file} is larger than {MAX_BYTES // 2**20} MB")
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return the content of a TOML file that others may have written.
+
+    Raises: OSError, ValueError if it cannot be read, is large or deep.
+    """
+    with file.open("rb") as opened:
+        text = opened.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise _too_large(file)
+    with suppress(RecursionError):
+        found = tomllib.loads(text.decode())
+        if not _is_deeper(found, _DEEPEST):
+            return found
+    raise ValueError(f"{file} has more than {_DEEPEST} levels of nested tables or lists")
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inner)
 
 
 def read_settings_file() -> dict[str, Any]:
     """Return the content of `fleetlake.toml`. Raises: OSError, ValueError if it cannot be read."""
     file = settings_file()
-    return tomllib.loads(file.read_text("utf-8")) if file else {}
+    return read_toml(file) if file else {}
 
 
 def read_env_file() -> dict[str, str]:

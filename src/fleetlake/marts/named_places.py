@@ -108,14 +108,15 @@ def read_places(file: Path) -> list[NamedPlace]:
     try:
         rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig"), newline=""), strict=True)
         header = rows.fieldnames or ()
-        found = [*rows] if {"name"} <= {*header} <= {*COLUMNS} else None
+        is_known = {"name"} <= {*header} <= {*COLUMNS}
+        found = [(rows.line_num, row) for row in rows] if is_known else None
     except (UnicodeDecodeError, csv.Error) as error:
         raise _wrong(file, [f"it is not CSV in UTF-8: {error}"]) from None
     if found is None:
         raise _wrong(file, [f"line 1: its columns must be {', '.join(COLUMNS)}"])
     places: dict[str, NamedPlace] = {}
     faults = []
-    for line, row in enumerate(found, start=2):
+    for line, row in found:
         try:
             place = _place(row)
         except ValueError as error:
@@ -171,7 +172,7 @@ def _number(column: str, text: str) -> float:
 
 
 def _require_range(column: str, number: float, limit: float) -> None:
-    if abs(number) > limit:
+    if not abs(number) <= limit:  # not a number compares as false
         raise ValueError(f"{column} {number:g} is not between -{limit:g} and {limit:g}")
 
 

@@ -109,8 +109,10 @@ def own_entries() -> Iterator[dict[str, Any]]:
     for path in _own_files("models", ".yml", ".yaml"):
         try:
             content = parse_yaml(path.read_text("utf-8")) or {}
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise _wrong(f"{path} is not valid YAML: {error}", "Correct it.") from None
+        if not isinstance(content, dict):
+            raise _wrong(f"{path} is not a YAML mapping.", "Correct it.")
         yield from (e for e in content.get("models") or () if e.get("name") in names)
 
 

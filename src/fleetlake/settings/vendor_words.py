@@ -13,7 +13,6 @@ as it is. What is sent to the service (headers, alert rules) is translated as it
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fleetlake.machine.setting_files import read_toml
 from fleetlake.settings.contract_words import (
     ALERT_TYPES,
     ALTERNATE,
@@ -31,9 +31,6 @@ from fleetlake.settings.contract_words import (
 )
 
 TABLE = "vendor_words"
-
-MAX_FILE_BYTES = 64_000
-"""A file of all words is a tenth of it."""
 
 HEADERS = (*KEY_HEADERS, SIGNATURE_HEADER)
 _KNOWN = (*HEADERS, ALTERNATE, *ROOTS, *sorted(ALERT_TYPES | OBJECT_TYPES))
@@ -108,12 +105,8 @@ def read_vendor_words(value: object) -> object:
     if not str(value):
         return {}
     try:
-        with Path(value).open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1)
-        if len(text) > MAX_FILE_BYTES:
-            raise ValueError(f"{value} is larger than {MAX_FILE_BYTES} bytes")
-        found = tomllib.loads(text.decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        found = read_toml(Path(value))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{value} cannot be read as a TOML file: {error}") from None
     table = found.get(TABLE, found)
     if not isinstance(table, dict):
