@@ -101,6 +101,64 @@ def test_a_device_is_given_as_a_number_an_address_or_an_object(router):
     assert row["router_id"] == 7
 
 
+SECONDS = 1781524798
+"""`detected_at` of the alert above, in seconds since 1970."""
+
+
+@pytest.mark.parametrize(
+    "relayed",
+    [
+        {"alert_type": "reboot", "router": 7, "detected_at": ALERT["detected_at"]},
+        {"type": "reboot", "alert_type": "reboot", "device_id": 7, "detected_at": SECONDS},
+        {"alert_type": "reboot", "device_id": "7", "detected_at": f"{SECONDS}"},
+        {"type": "reboot", "router": {}, "device_id": 7, "detected_at": SECONDS * 1000},
+        {"alert_type": "reboot", "router_details": {"id": "7"}, "detected_at": SECONDS * 1.0},
+        {"type": "reboot", "router": 7, "device_id": "00:30:44:1", "detected_at": SECONDS},
+        {"type": "reboot", "router": 7, "router_details": {"name": "Bus"}, "detected_at": SECONDS},
+    ],
+)
+def test_an_alert_of_a_relay_is_the_same_row_and_keeps_what_the_relay_sent(relayed):
+    [row] = rows(relayed)
+    [wanted] = rows(ALERT)
+
+    others = {n: v for n, v in relayed.items() if n not in {"type", "router", "detected_at"}}
+    assert json.loads(row["_extra"] or "{}") == others
+    assert {**row, "push_id": 0, "_extra": 0} == {**wanted, "push_id": 0, "_extra": 0}
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"alert_type": "other"}, "type and alert_type differ"),
+        ({"device_id": 8}, "different devices"),
+        ({"router_details": {"id": 8}}, "different devices"),
+        ({"router": {}, "device_id": 8, "router_details": {"id": 9}}, "different devices"),
+        ({"router": {}, "device_id": "00:30:44:1"}, "without its number"),
+        ({"router": None, "router_details": {"name": "Bus"}}, "without its number"),
+    ],
+)
+def test_an_alert_that_contradicts_itself_is_a_dead_letter(members, reason):
+    found = read({**ALERT, **members})
+
+    [reject] = found.rejects
+    assert reason in reject.reason
+    assert json.loads(reject.raw) == {**ALERT, **members}
+
+
+@pytest.mark.parametrize("number", [7, -SECONDS, 10**15, "12:30", True, SECONDS / 10**6])
+def test_a_number_that_is_not_clearly_a_time_is_kept_and_is_not_one(number):
+    [row] = rows({**ALERT, "detected_at": number})
+
+    assert row["detected_at"] is None
+    assert json.loads(row["_extra"]) == {"detected_at": number}
+
+
+def test_a_direct_push_is_not_about_the_device_that_it_leaves_empty():
+    [row] = rows({"type": "account_locked", "info": {}, "router": {}, "account": {"id": "3"}})
+
+    assert (row["router_id"], row["account_id"], row["_extra"]) == (None, 3, None)
+
+
 def test_an_alert_is_known_by_its_uuid_whatever_its_case_and_spelling():
     first, second = ALERT | {"created_at_timeuuid": UUID}, {"created_at_timeuuid": UUID.upper()}
 

@@ -42,3 +42,8 @@ where not ({% for column in columns %}
     coalesce({{ column }}, 0) between 0 and 86400{{ ' and' if not loop.last }}
     {%- endfor %}) and {{ is_untested(model) }}
 {% endtest %}
+
+{# Rows whose text no rule understood, so that the column is null. #}
+{% test understood(model, column) %}
+select * from {{ model }} where {{ column }} is null
+{% endtest %}

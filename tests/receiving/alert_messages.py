@@ -66,6 +66,17 @@ def without_id(alert: dict[str, Any]) -> dict[str, Any]:
     return pushed
 
 
+def relayed(alert: dict[str, Any]) -> dict[str, Any]:
+    """Return an alert as a relay sends it: other names, seconds since 1970, and no id."""
+    sent = with_id(alert)
+    del sent["created_at_timeuuid"]
+    sent["alert_type"] = sent.pop("type")
+    for name in ("created_at", "detected_at"):
+        sent[name] = datetime.fromisoformat(sent[name]).timestamp()
+    device = sent.pop("router")
+    return sent | ({"device_id": device, "router_details": {"id": device}} if device else {})
+
+
 def push(folder: Path, *bodies: Any, segment: int = 1, at: datetime = NOON) -> None:
     """Append messages to a journal, as a receiver does before it answers 200."""
     journal = folder / JOURNAL

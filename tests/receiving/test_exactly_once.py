@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from fleetlake.lake import Lake, open_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.alert_messages import an_alert, poll, push, staged, with_id, without_id
+from tests.receiving.alert_messages import (
+    an_alert,
+    poll,
+    push,
+    relayed,
+    staged,
+    with_id,
+    without_id,
+)
 
 ALERTS = [
     an_alert(1, seconds=0.0),
@@ -26,7 +34,7 @@ ALERTS = [
     an_alert(7, seconds=90.0),
 ]
 IDS = [alert["created_at_timeuuid"] for alert in ALERTS]
-SHAPES = {"with ids": with_id, "without ids": without_id}
+SHAPES = {"with ids": with_id, "without ids": without_id, "of a relay": relayed}
 
 numbers = st.sets(st.integers(0, len(ALERTS) - 1), min_size=1)
 steps = st.lists(

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -159,6 +160,28 @@ def test_a_destination_that_fails_during_concurrent_deliveries_gets_everything_l
     assert raised == ["http_push_failure"]
     assert arrived >= set(alerts_of(pushed(fresh)))
     assert {m["answered_2xx"] for m in pushed(fresh)} == {1}
+
+
+@section("Simulator: pushes")
+def test_bodies_can_be_those_of_a_relay(fresh: Service):
+    subscribe(fresh, types=("failover_event", "mgr_login_failure"))
+    switch(fresh, push_body="relay")
+
+    fresh.advance(days=1)
+
+    served = {a["created_at_timeuuid"]: a for a in fresh.truth("alerts")}
+    bodies = fresh.receiver.bodies
+    assert bodies
+    for body, key in zip(bodies, alerts_of(pushed(fresh)), strict=True):
+        alert = served[key]
+        assert body["alert_type"] == alert["type"]
+        if alert["router"]:
+            assert str(body["device_id"]) == last_segment(alert["router"])
+        else:
+            assert (body["router"], body["account"]["id"]) == ({}, last_segment(alert["account"]))
+        detected = datetime.fromisoformat(alert["detected_at"])
+        assert datetime.fromtimestamp(body["detected_at"], UTC) == detected
+        assert body.keys().isdisjoint({"type", "created_at_timeuuid"})
 
 
 @section("Simulator: pushes")

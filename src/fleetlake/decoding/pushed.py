@@ -2,8 +2,8 @@
 
 The service contract does not show the body. So a message may be an alert, a list of alerts, or an
 object with one list of alerts; the device and the account may be given as a number, a URL or an
-object; and members without a column are kept, those beside the list with each alert of it. What
-cannot be read is a dead letter, with its bytes.
+object, and under other names (`relayed.py`); and members without a column are kept, those beside
+the list with each alert of it. What cannot be read is a dead letter, with its bytes.
 
 The id of a push is the UUID of its alert. An alert without one gets a digest of its content, so a
 message that is sent again is recognised, and two alerts with the same content are one push. What
@@ -33,6 +33,7 @@ from fleetlake.decoding.bounds import (
 )
 from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.records import RejectedRecord
+from fleetlake.decoding.relayed import ALERT_TYPE, in_contract_shape
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.events import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
@@ -161,10 +162,11 @@ def _read_all(endpoint: Endpoint, messages: Sequence[tuple[bytes, datetime]]) ->
         for alert in sent:
             try:
                 refuse_beyond_bounds(alert.text, is_set_aside=False)
+                text = in_contract_shape(alert.text)
             except ValueError as reason:
                 found.rejects.append(_dead_letter(reason, alert.text))
             else:
-                alerts.append((alert, received_at))
+                alerts.append((replace(alert, text=text), received_at))
     for first in range(0, len(alerts), MAX_RECORDS):
         _read(endpoint, alerts[first : first + MAX_RECORDS], found)
     return _pushes(endpoint, found)
@@ -197,7 +199,7 @@ def _split(body: bytes) -> list[SentAlert]:
         return [SentAlert(bytes(raw)) for raw in _LIST.decode(body)]
     members = _OBJECT.decode(body)
     lists = [n for n in PUSHED_LISTS if (raw := members.get(n)) and bytes(raw)[:1] == b"["]
-    if "type" in members or len(lists) != 1:
+    if not members.keys().isdisjoint({"type", ALERT_TYPE}) or len(lists) != 1:
         return [SentAlert(body)]
     texts = [bytes(raw) for raw in _LIST.decode(members.pop(lists[0]))]
     around = msgspec.json.encode(members) if members else b""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -80,6 +81,20 @@ def pushed_alert(alert: Fields, shape: BodyShape) -> Fields:
         number = None if url is None else int(url.rstrip("/").rpartition("/")[2])
         is_object = shape is BodyShape.OBJECTS and number is not None
         found[name] = {"id": number, "resource_url": url} if is_object else number
-    if shape is BodyShape.OBJECTS:
+    if shape is not BodyShape.IDS:
         del found["created_at_timeuuid"]
-    return found
+    return _relayed(found) if shape is BodyShape.RELAY else found
+
+
+def _relayed(alert: Fields) -> Fields:
+    """Return an alert as relays send it (observed); a device or account without a value is {}."""
+    device, account = alert.pop("router"), alert.pop("account")
+    found = alert | {
+        "alert_type": alert.pop("type"),
+        "account": {} if account is None else {"id": str(account)},
+    }
+    for name in ("created_at", "detected_at"):
+        found[name] = datetime.fromisoformat(alert[name]).timestamp()
+    if device is None:
+        return found | {"router": {}}
+    return found | {"device_id": device, "router_details": {"id": str(device)}}

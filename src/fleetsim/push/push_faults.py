@@ -20,6 +20,7 @@ class BodyShape(StrEnum):
 
     IDS = "ids"  # `router` and `account` are integers, with `created_at_timeuuid`
     OBJECTS = "objects"  # both are objects, without `created_at_timeuuid`
+    RELAY = "relay"  # as relays send it: other names, and times in seconds since 1970
 
 
 @dataclass
