@@ -23,6 +23,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.migrations import (
+    MIGRATIONS,
     ForgetMart,
     Migration,
     RenameColumn,
@@ -36,7 +37,7 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.publishing.publish import publish
 from tests.conftest import Sim, new_sim
 from tests.processes import UNSETTLED
-from tests.test_lake import GROUPS, load_of
+from tests.test_lake import GROUPS, NET_DEVICES, load_of
 
 Migrations = Callable[..., None]
 
@@ -61,6 +62,22 @@ def release_with(*rows: Endpoint, instead_of: str = "groups") -> Iterator[None]:
         finally:
             ENDPOINTS.clear()
             ENDPOINTS.update(before)
+
+
+RELEASED = MIGRATIONS
+
+
+@pytest.fixture(autouse=True)
+def of_the_first_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this release write lakes of the first format until a test gives it migrations."""
+    monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", ())
+
+
+@pytest.fixture
+def lake_path(tmp_path: Path) -> Path:
+    """Return the path of a new lake of that format."""
+    with open_lake(tmp_path / "lake"):
+        return tmp_path / "lake"
 
 
 @pytest.fixture
@@ -158,6 +175,31 @@ def test_a_retyped_column_keeps_what_fits_and_moves_the_rest_to_extra(
     assert kinds["name"] == "BIGINT"
     assert registered == [(str(Kind.INTEGER),)]
     assert (again.added, again.changed) == (0, 0)
+
+
+def test_seconds_in_extra_move_to_their_column_and_start_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = with_field(NET_DEVICES, "uptime", kind=Kind.INTEGER)
+    sent = [{"id": "1", "uptime": 86412.734}, {"id": "2", "uptime": 7}, {"id": "3", "x": 1}]
+    with release_with(before, instead_of="net_devices"), open_lake(tmp_path / "lake") as lake:
+        commit_load(lake, load_of(before, *sent))
+        misfit = lake.rows("select uptime, _extra->>'uptime' from raw.net_devices where id = 1")
+    monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", RELEASED)
+
+    grown = [{**one, "uptime": one["uptime"] + 3600.5} for one in sent[:2]]
+    with open_lake(tmp_path / "lake") as lake:
+        rows = lake.rows("select id, uptime, _extra from raw.net_devices order by id")
+        again = commit_load(lake, load_of(NET_DEVICES, *grown, sent[2]))
+        drift = lake.rows("select member from meta.schema_drift")
+        kind = lake.rows(
+            "select kind from meta.columns where (endpoint, member) = ('net_devices', 'uptime')"
+        )
+    assert misfit == [(None, "86412.734")]
+    assert rows == [(1, 86412.734, None), (2, 7.0, None), (3, None, '{"x":1}')]
+    assert (again.added, again.changed) == (0, 0)
+    assert drift == [("x",)]
+    assert kind == [("real",)]
 
 
 def test_a_retyped_column_may_say_how_its_values_change(lake_path: Path, newer: Migrations) -> None:

@@ -28,7 +28,7 @@ def list_records(view: View, resource: Resource, query: str, address: str) -> di
         found = records(view, list_request.columns, page.block)
         for name in list_request.expand:
             _expand(view, resource.by_name[name], page.block, found)
-    return {"data": spoil(view.scenario, found), "meta": page.meta}
+    return spoil(view.scenario, resource.name, {"data": found, "meta": page.meta})
 
 
 def one_record(view: View, resource: Resource, key: str, query: str = "") -> dict[str, Any]:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-_SCENARIOS = "flaky, rate-limited, slow, late-data, schema-drift, poison or shard-hosts"
+_SCENARIOS = (
+    "flaky, rate-limited, slow, late-data, schema-drift, live-shapes, poison or shard-hosts"
+)
 
 
 def simulate(

@@ -6,6 +6,7 @@ from zlib import crc32
 
 import orjson
 
+from fleetsim.live_shapes import live_page
 from fleetsim.units import MINUTE
 
 MAIN_SHARDS: Final = ("us0",)
@@ -17,7 +18,8 @@ class Scenario:
     """What a scenario sets: fault rates, the limit per minute, and quirks of the records served.
 
     `late_by` is the delay, in microseconds, after which one record in five appears. `drifts` adds
-    members and changes types. `poisons` breaks one record in fifty.
+    members and changes types. `poisons` breaks one record in fifty. `is_live` spells each record
+    as the live service does.
     """
 
     about: str
@@ -26,6 +28,7 @@ class Scenario:
     late_by: int = 0
     drifts: bool = False
     poisons: bool = False
+    is_live: bool = False
     shards: tuple[str, ...] = MAIN_SHARDS
 
 
@@ -47,6 +50,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "slow": Scenario(about="each response takes 400 ms", faults={"latency_ms": 400}),
     "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
     "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
+    "live-shapes": Scenario(about="each list in the shapes of the live service", is_live=True),
     "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
     "shard-hosts": Scenario(
         about="relations point to many regional hosts", shards=("us0", "us2", "eu4", "au5")
@@ -54,13 +58,15 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 }
 
 
-def spoil(scenario: Scenario, records: list[Any]) -> list[Any]:
-    """Return records as a scenario serves them; a record's content decides whether it changes."""
+def spoil(scenario: Scenario, name: str, page: dict[str, Any]) -> dict[str, Any]:
+    """Return a list's answer as a scenario serves it; its content decides what changes."""
+    if scenario.is_live:
+        page = live_page(name, page)
     if scenario.drifts:
-        records = [_drifted(record) for record in records]
+        page = {**page, "data": [_drifted(record) for record in page["data"]]}
     if scenario.poisons:
-        records = [_poisoned(record) for record in records]
-    return records
+        page = {**page, "data": [_poisoned(record) for record in page["data"]]}
+    return page
 
 
 def _chance(record: dict[str, Any]) -> int:

@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+MILLISECOND: Final = 1000
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE

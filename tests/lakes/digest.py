@@ -7,7 +7,9 @@ from typing import TypedDict
 
 import duckdb
 
+from fleetlake.endpoints.columns import SQL_TYPES
 from fleetlake.lake.attach import UNCHECKED, attach_statements
+from fleetlake.lake.evolution.migrations import MIGRATIONS, RetypeColumn
 from fleetlake.text.quoting import quoted
 
 
@@ -48,7 +50,7 @@ def _digest(
     connection: duckdb.DuckDBPyConnection, name: str, columns: list[str], tables: Collection[str]
 ) -> Digest:
     schema, table = name.split(".")
-    listed = ", ".join(f"{quoted(column)}::varchar" for column in columns)
+    listed = ", ".join(f"({_as_before(name, column)})::varchar" for column in columns)
     raw = [one.removeprefix("raw.") for one in tables if one.startswith("raw.")]
     of_them = f"where endpoint in {tuple(raw)}" if name == "meta.columns" else ""
     rows = connection.execute(
@@ -57,3 +59,17 @@ def _digest(
     lines = "\n".join(map(repr, rows.fetchall()))
     digest = hashlib.sha256(lines.encode()).hexdigest()
     return Digest(columns=columns, rows=lines.count("\n") + bool(lines), sha256=digest)
+
+
+def _as_before(name: str, column: str) -> str:
+    """Return the SQL of a column's value as the lake's release stored it, before migrations."""
+    retyped = [s for m in MIGRATIONS for s in m.steps if isinstance(s, RetypeColumn)]
+    if (name, column) == ("meta.columns", "kind"):
+        whens = [
+            f"when (endpoint, member) = ('{s.endpoint}', '{s.member}') then '{s.old}'"
+            for s in retyped
+        ]
+        return f"case {' '.join(whens)} else kind end"
+    types = {f"raw.{s.endpoint}.{s.member}": SQL_TYPES[s.old] for s in retyped}
+    held = types.get(f"{name}.{column}")
+    return f"{quoted(column)}::{held}" if held else quoted(column)

@@ -55,7 +55,7 @@ def ingest_as_before(sim: Sim) -> list[Outcome]:
 
     Records hold URLs of other records, so another address would be a change of the record.
     """
-    with open_lake(sim.settings().lake, read_only=True) as lake:
+    with open_lake(sim.settings().lake) as lake:
         [(url,)] = lake.rows("select min(resource_url) from raw.routers where valid_to is null")
     root = url[: url.index("/api/")]
     settings = sim.settings(base_url=f"{root}/api/v2/", v3_base_url=f"{root}/api/v3")

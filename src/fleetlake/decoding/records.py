@@ -31,7 +31,13 @@ from fleetlake.decoding.bounds import (
 )
 from fleetlake.decoding.learned_members import MISSING, LearnedMembers, is_beyond_fast_reader
 from fleetlake.decoding.lenient_json import strict_json
-from fleetlake.decoding.structs import CONSTANT, constant_at, envelope, fast_decoder
+from fleetlake.decoding.structs import (
+    CONSTANT,
+    MAY_BE_EMPTY,
+    constant_at,
+    envelope,
+    fast_decoder,
+)
 from fleetlake.decoding.timeuuid import are_timeuuids
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
@@ -73,10 +79,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _ESCAPED_NUL = rb"\u0000"
 """The only form in which JSON can contain a NUL. No text column accepts one."""
-
-_MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
-"""Members that mean nothing if they are empty."""
-
 
 MOST_IDS = 20_000
 """Relations that are remembered: each takes 250 bytes."""
@@ -287,7 +289,8 @@ def _no_page(endpoint: Endpoint, reason: object) -> PageUnreadable:
 
 def members_left(endpoint: Endpoint, members: dict[str, Any]) -> dict[str, Any]:
     """Return what remains of a record after the values of its columns were taken out."""
-    emptied = {column.path[:-1] for column in endpoint.columns} | _MAY_BE_EMPTY[endpoint.api]
+    emptied = {column.path[:-1] for column in endpoint.columns}
+    emptied |= {(name,) for name in MAY_BE_EMPTY[endpoint.api]}
     return _without_empty(members, emptied, endpoint.api)
 
 

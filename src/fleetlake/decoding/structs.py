@@ -37,6 +37,14 @@ CONSTANT = {Api.V2: (), Api.V3: ("type",)}
 """Members that every record of a list repeats."""
 
 
+MAY_BE_EMPTY = {Api.V2: (), Api.V3: ("relationships",)}
+"""Members of a record that mean nothing if they are empty."""
+
+
+class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """An object without members."""
+
+
 class _Meta(msgspec.Struct):
     limit: Annotated[int, msgspec.Meta(ge=1)]
     next: str | None
@@ -157,6 +165,10 @@ def _nested_struct(members: Sequence[_Member], api: Api) -> type[msgspec.Struct]
             inner.setdefault(name, []).append(below)
         else:
             fields.append((attribute_of(name), member.type, member.default))
+    for name in MAY_BE_EMPTY[api] if not members[0].above else ():
+        if attribute_of(name) not in names:
+            names[attribute_of(name)] = name
+            fields.append((attribute_of(name), _Nothing | None, None))
     for name, within in inner.items():
         struct = _nested_struct(within, api)
         fields.append((attribute_of(name), struct, msgspec.field(default_factory=struct)))

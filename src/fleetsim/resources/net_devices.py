@@ -22,11 +22,16 @@ from fleetsim.resource_columns import (
 from fleetsim.resources.accounts import ACCOUNT_IDS, account_ids
 from fleetsim.resources.alert_texts import device_macs, device_names
 from fleetsim.resources.samples import wan_slots
-from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
+from fleetsim.units import NULL, Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import plan_grid
-from fleetsim.world.sampling import connected_since, is_connected, last_sample
+from fleetsim.world.sampling import (
+    connected_since,
+    is_connected,
+    last_sample,
+    seconds_since,
+)
 
 
 def net_device_rows(view: View) -> Block:
@@ -113,7 +118,7 @@ def _uptime(view: View, block: Block) -> Reals:
     now = np.full(len(block), view.now)
     since = connected_since(view.world.draws, grid, router, slot, now)
     since = np.maximum(since, view.world.fleet.arrived_at(block["row"], now))
-    return np.where(_connected(view, block), (now - since) // SECOND, np.nan)
+    return np.where(_connected(view, block), seconds_since(since, now), np.nan)
 
 
 def updated_at(view: View, block: Block) -> Ints:

@@ -18,11 +18,11 @@ from fleetsim.resource_columns import (
     values,
 )
 from fleetsim.timeuuids import order_key, tail_from_bits
-from fleetsim.units import DAY, SECOND, Ints
+from fleetsim.units import DAY, SECOND, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import PlanGrid, plan_grid
-from fleetsim.world.sampling import PERIOD, connected_since
+from fleetsim.world.sampling import PERIOD, connected_since, period_seconds, seconds_since
 from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
 
 _ROWS_AT_ONCE = 20_000
@@ -111,13 +111,13 @@ def _bytes_in(view: View, block: Block) -> Ints:
     return (_bytes(view, block) * DOWN_SHARE).astype(np.int64)
 
 
-def _uptime(view: View, block: Block) -> Ints:
+def _uptime(view: View, block: Block) -> Reals:
     no_wan = np.full(len(block), -1)
     since = connected_since(
         view.world.draws, _grid(view, block), block["router"], no_wan, block["time"]
     )
     since = np.maximum(since, view.world.fleet.registrations.since[block["router"]])
-    return np.asarray((block["time"] - since) // SECOND)
+    return seconds_since(since, block["time"])
 
 
 _LEVELS = ("INFO", "INFO", "INFO", "WARNING", "ERROR")
@@ -146,7 +146,18 @@ _TIMES: tuple[ResourceColumn, ...] = (
     column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
     column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
-_PERIOD = column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
+
+
+def _period(stream: str) -> ResourceColumn:
+    """Return the column of a stream's sample periods."""
+
+    def read(view: View, block: Block) -> Reals:
+        device = _DEVICE_OFFSET + block["router"]
+        return period_seconds(view.world.draws, stream, device, block["time"])
+
+    return column("period", ColumnKind.REAL, read)
+
+
 _ROUTER = column(
     "router",
     ColumnKind.RELATION,
@@ -162,7 +173,7 @@ STATE_SAMPLES = Resource(
     per_device=True,
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
-    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", ColumnKind.TEXT, _states)),
+    columns=(*_TIMES, _period("state"), _ROUTER, column("state", ColumnKind.TEXT, _states)),
 )
 
 STREAM_USAGE_SAMPLES = Resource(
@@ -176,9 +187,9 @@ STREAM_USAGE_SAMPLES = Resource(
         column("bytes_in", ColumnKind.INTEGER, _bytes_in),
         column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
-        _PERIOD,
+        _period("stream"),
         _ROUTER,
-        column("uptime", ColumnKind.INTEGER, _uptime),
+        column("uptime", ColumnKind.REAL, _uptime),
     ),
 )
 

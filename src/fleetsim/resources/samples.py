@@ -18,12 +18,19 @@ from fleetsim.resource_columns import (
     values,
 )
 from fleetsim.timeuuids import order_key, tail_from_bits
-from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
+from fleetsim.units import Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import PlanGrid, plan_grid
 from fleetsim.world.radio import Modems, Signal, signal
-from fleetsim.world.sampling import PERIOD, connected_since, is_connected, sample_time
+from fleetsim.world.sampling import (
+    PERIOD,
+    connected_since,
+    is_connected,
+    period_seconds,
+    sample_time,
+    seconds_since,
+)
 from fleetsim.world.traffic import DOWN_SHARE, carried
 
 _UPTIME_LOOKBACK_DAYS = 9
@@ -152,14 +159,18 @@ def _bytes_in(view: View, block: Block) -> Ints:
     return (_bytes(view, block) * DOWN_SHARE).astype(np.int64)
 
 
-def _uptime(view: View, block: Block) -> Ints:
-    """Return seconds since the interface connected; null while it is disconnected."""
+def _uptime(view: View, block: Block) -> Reals:
+    """Return seconds since the interface connected; NaN while it is disconnected."""
     fleet, grid = view.world.fleet, _grid(view, block)
     router, slot, time = block["router"], _slot(block), block["time"]
     since = connected_since(view.world.draws, grid, router, slot, time)
     since = np.maximum(since, fleet.arrived_at(block["device"], time))
     connected = is_connected(fleet, grid, router, slot, time)
-    return np.where(connected, (time - since) // SECOND, NULL)
+    return np.where(connected, seconds_since(since, time), np.nan)
+
+
+def _period(view: View, block: Block) -> Reals:
+    return period_seconds(view.world.draws, "usage", block["device"], block["time"])
 
 
 def _signal(view: View, block: Block) -> Signal:
@@ -226,7 +237,7 @@ _NET_DEVICE = column(
     EXACT_IN,
     to="net_devices",
 )
-_UPTIME = column("uptime", ColumnKind.INTEGER, _uptime)
+_UPTIME = column("uptime", ColumnKind.REAL, _uptime)
 
 USAGE_SAMPLES = Resource(
     name="net_device_usage_samples",
@@ -240,7 +251,7 @@ USAGE_SAMPLES = Resource(
         column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _NET_DEVICE,
-        column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
+        column("period", ColumnKind.REAL, _period),
         _UPTIME,
     ),
 )

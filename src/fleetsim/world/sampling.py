@@ -4,7 +4,7 @@ import numpy as np
 
 from fleetsim.draws import Draws
 from fleetsim.fleet import SimulatedFleet
-from fleetsim.units import DAY, SECOND, Flags, Ints
+from fleetsim.units import DAY, MILLISECOND, SECOND, Flags, Ints, Reals
 from fleetsim.world.grid import PlanGrid
 from fleetsim.world.plans import Planner
 
@@ -53,6 +53,17 @@ def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, inst
     outage = grid.last_end(router, instant, grid.plan.outage)
     outage = np.where(slot == grid.fleet.primary[router], outage, 0)
     return np.asarray(np.maximum(renewed, np.maximum(offline, outage)))
+
+
+def seconds_since(since: Ints, instant: Ints) -> Reals:
+    """Return the seconds from one instant to another, in milliseconds as the live service does."""
+    return np.asarray((instant - since) // MILLISECOND / 1000)
+
+
+def period_seconds(draws: Draws, stream: str, device: Ints, instant: Ints) -> Reals:
+    """Return the length of the sample period that ends at each instant: up to a second more."""
+    more = draws.below(1000, f"{stream}/period", device, instant)
+    return np.asarray((PERIOD // MILLISECOND + more) / 1000)
 
 
 def is_connected(

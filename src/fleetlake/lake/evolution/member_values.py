@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA, array_of
 from fleetlake.decoding.records import members_left, take_member
-from fleetlake.decoding.values import INT64_LIMIT, json_text, read_value
+from fleetlake.decoding.values import EXACT_LIMIT, INT64_LIMIT, json_text, read_value
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.text.quoting import quoted
 
 TEXTS_AT_ONCE = 50_000
+WHOLE_NUMBERS = {Kind.ID, Kind.RELATION, Kind.INTEGER}
+_NEW = "_of_the_new_type"
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)")
 """Times that survive a round trip; `20260615` may be a date, or a part number."""
@@ -117,6 +120,50 @@ def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
         returned += rows
     lake.execute(f"alter table {table} drop column {name}")
     return returned
+
+
+def retype_column(
+    lake: Lake, endpoint: Endpoint, old: Column, new: Column, value: str | None = None
+) -> int:
+    """Store a column in another type, in the open transaction; return the rows out of `_extra`.
+
+    A value that the new type cannot hold unchanged moves to `_extra`. `value` is the SQL of the new
+    value where a cast is not enough. DuckLake 1.5.5 can change a column's type itself, but filters
+    then miss rows written before (observed 2026-11-25).
+    """
+    table, name = f"raw.{quoted(endpoint.name)}", quoted(old.name)
+    lake.execute(f"alter table {table} add column {_NEW} {new.sql_type}")
+    fitting = value or _fitting(name, old.kind, new)
+    lake.execute(f"update {table} set {_NEW} = {fitting} where {name} is not null")
+    misfit = f"{name} is not null and {_NEW} is null"
+    if lake.rows(f"select 1 from {table} where {misfit} limit 1"):
+        lake.execute(f"update {table} set {name} = null where {_NEW} is not null")
+        empty_column(lake, endpoint, old)  # it drops the column, too
+    else:
+        lake.execute(f"alter table {table} drop column {name}")
+    lake.execute(f"alter table {table} rename column {_NEW} to {quoted(new.name)}")
+    moved = move_values(lake, endpoint, new)
+    if not any(map(bool, _texts_with(lake, endpoint, new.path))):
+        forget_drift(lake, endpoint.name, new)
+    return moved
+
+
+def _fitting(name: str, old: Kind, new: Column) -> str:
+    """Return the SQL of a value in a new type, null where the type cannot hold it unchanged."""
+    cast = f"try_cast({name} as {new.sql_type})"
+    if new.kind in WHOLE_NUMBERS:  # a cast would round 1.5
+        return f"case when try_cast({name} as double) = {cast} then {cast} end"
+    if old in WHOLE_NUMBERS and new.kind is Kind.REAL:  # a double has 53 bits
+        return f"case when abs({name}) < {EXACT_LIMIT} then {cast} end"
+    return cast
+
+
+def forget_drift(lake: Lake, endpoint: str, column: Column) -> None:
+    """Delete the note that a member has no column, in the open transaction."""
+    lake.execute(
+        "delete from meta.schema_drift where endpoint = ? and member = ?",
+        [endpoint, format_path(column.path)],
+    )
 
 
 def _texts_with(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:

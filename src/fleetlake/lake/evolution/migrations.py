@@ -15,13 +15,14 @@ from typing import Protocol
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Cursor, Endpoint, Mode, Walk
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import format_path
-from fleetlake.lake.evolution.member_values import empty_column, move_values
+from fleetlake.lake.evolution.member_values import (
+    empty_column,
+    forget_drift,
+    move_values,
+    retype_column,
+)
 from fleetlake.lake.evolution.promotions import promotions
 from fleetlake.text.quoting import quoted
-
-_WHOLE_NUMBERS = {Kind.ID, Kind.RELATION, Kind.INTEGER}
-_NEW = "_of_the_new_type"
 
 
 class Step(Protocol):
@@ -62,7 +63,7 @@ class RenameColumn:
                 )
         lake.execute(f"alter table {table} rename column {quoted(old.name)} to {quoted(new.name)}")
         move_values(lake, row, new)
-        _forget_drift(lake, self.endpoint, new)
+        forget_drift(lake, self.endpoint, new)
         lake.execute(
             "delete from meta.columns where endpoint = ? and member = ?",
             [self.endpoint, new.field],
@@ -77,8 +78,9 @@ class RenameColumn:
 class RetypeColumn:
     """The column of a member is now stored in another type.
 
-    A value that the new type cannot hold unchanged moves to `_extra`, as in a load. `value` is the
-    SQL of the new value where a cast is not enough; null sends the old value to `_extra`.
+    A value that the new type cannot hold unchanged moves to `_extra`, as in a load, and values in
+    `_extra` that the old type could not hold move to the column. `value` is the SQL of the new
+    value where a cast is not enough; null sends the old value to `_extra`.
     """
 
     endpoint: str
@@ -93,15 +95,9 @@ class RetypeColumn:
         old, new = (
             Column(field=self.member, kind=kind, meaning="") for kind in (self.old, self.new)
         )
-        table, name = f"raw.{quoted(self.endpoint)}", quoted(old.name)
         if _types(lake, "raw", self.endpoint).get(old.name) != old.sql_type:
             return
-        value = self.value or _fitting(name, new)
-        lake.execute(f"alter table {table} add column {_NEW} {new.sql_type}")
-        lake.execute(f"update {table} set {_NEW} = {value} where {name} is not null")
-        lake.execute(f"update {table} set {name} = null where {_NEW} is not null")
-        empty_column(lake, _endpoint(self.endpoint, old), old)  # it drops the column, too
-        lake.execute(f"alter table {table} rename column {_NEW} to {quoted(new.name)}")
+        retype_column(lake, _endpoint(self.endpoint, old), old, new, self.value)
         lake.execute(
             "update meta.columns set kind = ? where endpoint = ? and member = ?",
             [str(self.new), self.endpoint, self.member],
@@ -190,7 +186,25 @@ class Migration:
             raise ValueError(f"tables are renamed before columns: {self.about}")
 
 
-MIGRATIONS: tuple[Migration, ...] = ()
+def _real(endpoint: str, member: str) -> RetypeColumn:
+    return RetypeColumn(endpoint=endpoint, member=member, old=Kind.INTEGER, new=Kind.REAL)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(
+        about="seconds and health scores may be fractions",
+        steps=(
+            _real("net_devices", "uptime"),
+            _real("net_device_health", "cellular_health_score"),
+            _real("net_device_signal_samples", "uptime"),
+            _real("net_device_usage_samples", "period"),
+            _real("net_device_usage_samples", "uptime"),
+            _real("router_state_samples", "period"),
+            _real("router_stream_usage_samples", "period"),
+            _real("router_stream_usage_samples", "uptime"),
+        ),
+    ),
+)
 """The migration at index n makes a lake of format n + 1 one of format n + 2."""
 
 
@@ -224,19 +238,4 @@ def _endpoint(name: str, column: Column) -> Endpoint:
         mode=Mode.APPEND,
         cursor=Cursor(walk=Walk.LINK, parameter="next"),
         columns=(column,),
-    )
-
-
-def _fitting(name: str, column: Column) -> str:
-    """Return the SQL of a value in a new type, null where the type cannot hold it unchanged."""
-    cast = f"try_cast({name} as {column.sql_type})"
-    if column.kind in _WHOLE_NUMBERS:  # a cast would round 1.5
-        return f"case when try_cast({name} as double) = {cast} then {cast} end"
-    return cast
-
-
-def _forget_drift(lake: Lake, endpoint: str, column: Column) -> None:
-    lake.execute(
-        "delete from meta.schema_drift where endpoint = ? and member = ?",
-        [endpoint, format_path(column.path)],
     )

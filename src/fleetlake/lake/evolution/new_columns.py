@@ -10,8 +10,7 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import is_current
-from fleetlake.lake.evolution.member_names import format_path
-from fleetlake.lake.evolution.member_values import move_values
+from fleetlake.lake.evolution.member_values import forget_drift, move_values
 from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
@@ -20,10 +19,7 @@ from fleetlake.text.quoting import quoted
 def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
     """Fill a column just added to a table from `_extra`, in the open transaction."""
     move_values(lake, endpoint, column)
-    lake.execute(
-        "delete from meta.schema_drift where endpoint = ? and member = ?",
-        [endpoint.name, format_path(column.path)],
-    )
+    forget_drift(lake, endpoint.name, column)
 
 
 def take_from_extra(lake: Lake, load: Load) -> int:

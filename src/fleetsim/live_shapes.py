@@ -1,0 +1,80 @@
+"""The scenario `live-shapes`: each list in the shapes that published live answers have.
+
+One function per shape. A function of RECORD_SHAPES takes a list's name and a record, one of
+PAGE_SHAPES a list's name and the whole answer; each returns what is served instead. Values stay
+those of the truth: only their spelling changes.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+Record = dict[str, Any]
+RecordShape = Callable[[str, Record], Record]
+PageShape = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+_WHOLE: Final = frozenset(
+    {
+        *("bytes_in", "bytes_out", "mtu", "sequence", "version_number", "cellular_health_score"),
+        *("health", "milliamps", "millivolts", "rsoc", "temp", "time_remaining"),
+    }
+)
+_SIGNAL: Final = frozenset(
+    {
+        *("cinr", "dbm", "ecio", "rsrp", "rsrq", "rssi", "rssnr", "sinr"),
+        *("rsrp5g", "rsrq5g", "sinr5g"),
+        *("rsrp5g_highband", "rsrq5g_highband", "sinr5g_highband"),
+        *("signal_percent", "signal_strength"),
+    }
+)
+
+
+def whole_numbers_as_reals(_: str, record: Record) -> Record:
+    """Return a record whose counts are spelled as reals: 1500.0.
+
+    >>> whole_numbers_as_reals("net_devices", {"id": "7", "mtu": 1500})
+    {'id': '7', 'mtu': 1500.0}
+    """
+    return _changed(record, _WHOLE, float)
+
+
+def signal_as_texts(_: str, record: Record) -> Record:
+    """Return a record whose measurements of signal are texts: "-62".
+
+    >>> signal_as_texts("net_device_metrics", {"rsrp": -62, "sinr": None})
+    {'rsrp': '-62', 'sinr': None}
+    """
+    return _changed(record, _SIGNAL, str)
+
+
+def cell_in_both_bases(_: str, record: Record) -> Record:
+    """Return a record whose cell is named in decimal and in hexadecimal digits.
+
+    >>> cell_in_both_bases("net_device_metrics", {"cell_id": "137144420"})
+    {'cell_id': '137144420 (0x82ca864)'}
+    """
+    return _changed(record, frozenset({"cell_id"}), lambda cell: f"{cell} ({int(cell):#x})")
+
+
+RECORD_SHAPES: Final[tuple[RecordShape, ...]] = (
+    whole_numbers_as_reals,
+    signal_as_texts,
+    cell_in_both_bases,
+)
+PAGE_SHAPES: Final[tuple[PageShape, ...]] = ()
+
+
+def live_page(name: str, page: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a list in every shape; `page` has its records in `data`."""
+    for of_record in RECORD_SHAPES:
+        page = {**page, "data": [of_record(name, record) for record in page["data"]]}
+    for of_page in PAGE_SHAPES:
+        page = of_page(name, page)
+    return page
+
+
+def _changed(record: Record, names: frozenset[str], change: Callable[[Any], Any]) -> Record:
+    """Return a record in which the named members that are not null are spelled another way."""
+    return {
+        name: change(value) if name in names and value is not None else value
+        for name, value in record.items()
+    }

@@ -1,0 +1,117 @@
+"""The shapes of the live service: each member in its column, and the quick reader on every page."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from fleetlake.decoding.arrow import EXTRA, read_page
+from fleetlake.decoding.records import PageReader, reader_of
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake import open_lake
+from tests.conftest import Sim, new_sim
+from tests.every import REQUESTED
+from tests.test_load import key_of
+from tests.test_records import a_page
+
+COMPARED = {name: e for name, e in REQUESTED.items() if name != "batteries"}
+"""Each load of batteries reads them at a later moment."""
+
+CONTROL = re.compile(rb"[\x00-\x1f]")
+"""What strict JSON does not allow in texts: only the lenient reader repairs such a page."""
+
+
+@pytest.fixture(scope="module")
+def pages() -> Counter[str]:
+    """Return how many pages each reader has read."""
+    return Counter()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, pages: Counter[str]) -> Sim:
+    """Return a service with live shapes of which every list was loaded once."""
+    fast, lenient = PageReader.fast, PageReader.lenient
+    reader_of.cache_clear()
+
+    def quick(reader: PageReader, body: bytes) -> Any:
+        found = fast(reader, body)
+        pages["quick"] += 1
+        return found
+
+    def slow(reader: PageReader, body: bytes) -> Any:
+        if not CONTROL.search(body):
+            pages["lenient"] += 1
+        return lenient(reader, body)
+
+    sim = new_sim(tmp_path_factory.mktemp("live"), scenario="live-shapes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PageReader, "fast", quick)
+        patch.setattr(PageReader, "lenient", slow)
+        outcomes = sim.ingest()
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    return sim
+
+
+def test_the_quick_reader_reads_every_page(live: Sim, pages: Counter[str]) -> None:
+    assert live.calls("routers") > 0
+    assert pages["quick"] > 60
+    assert pages["lenient"] == 0
+
+
+def test_no_member_is_left_without_a_column(live: Sim) -> None:
+    with open_lake(live.settings().lake, read_only=True) as lake:
+        left = {
+            name: lake.rows(
+                f"select {EXTRA}::varchar from raw.{name} where {EXTRA} is not null limit 1"
+            )
+            for name in REQUESTED
+        }
+        assert lake.rows("select member from meta.schema_drift") == []
+
+    assert {name: rows for name, rows in left.items() if rows} == {}
+
+
+def test_each_column_has_the_value_that_the_service_had(live: Sim) -> None:
+    different = {}
+    with open_lake(live.settings().lake, read_only=True) as lake:
+        for name, endpoint in COMPARED.items():
+            wanted, names = truth_of(live, endpoint), compared(endpoint)
+            current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+            listed = ", ".join(f'"{column}"' for column in (*endpoint.key, *names))
+            rows = lake.rows(f"select {listed} from raw.{name} {current}")
+            depth = len(endpoint.key)
+            found = {row[:depth]: row[depth:] for row in rows}
+            odd = [key for key, row in found.items() if row != wanted.get(key)]
+            if odd or not found:
+                different[name] = odd and (odd[0], names, found[odd[0]], wanted.get(odd[0]))
+
+    assert different == {}
+
+
+def compared(endpoint: Endpoint) -> list[str]:
+    """Return the columns to compare: not those whose text contains the host of the service."""
+    stamped = endpoint.fan_out.partition if endpoint.fan_out and endpoint.fan_out.is_stamped else ""
+    return [
+        column.name
+        for column in endpoint.columns
+        if column.kind is not Kind.JSON and column.name not in {"resource_url", stamped}
+    ]
+
+
+def truth_of(sim: Sim, endpoint: Endpoint) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the values of each record of the service, by its key, as columns hold them."""
+    records = sim.truth(endpoint.name)
+    keys = [key_of(endpoint, record) for record in records]
+    for record in records:
+        record.pop("_device", None)
+        if cell := record.get("cell_id"):
+            record["cell_id"] = f"{cell} ({int(cell):#x})"
+    parts = [records[first : first + 500] for first in range(0, len(records), 500)]
+    pages = [read_page(endpoint, a_page(endpoint, part)) for part in parts]
+    rows = [row for page in pages for row in page.rows.to_pylist()]
+    return {
+        key: tuple(row[name] for name in compared(endpoint))
+        for key, row in zip(keys, rows, strict=True)
+    }
