@@ -131,3 +131,12 @@
 {% macro spark__ordered_struct(columns) -%}
     struct({{ columns | join(', ') }})
 {%- endmacro %}
+
+{# The number of the period of some seconds that a time lies in, counted since 1970. #}
+{% macro slot_of(event, seconds) -%}
+    floor({{ seconds_between(epoch_start(), event) }} / {{ seconds }})
+{%- endmacro %}
+
+{% macro epoch_start() -%}
+    cast('1970-01-01 00:00:00+00' as timestamp with time zone)
+{%- endmacro %}

@@ -6,15 +6,30 @@
     ))))
 {%- endmacro %}
 
-{# Whether no vehicle can get from one place to the other in the given time; null without a place. A
-   degree is at most 111,195 m: if even the sum of the differences in degrees is within reach, the
-   distance is not computed. #}
+{# Whether no vehicle can get from one place to the other in the given time; null without a place.
+   Places as close as noise, or as two receivers of one vehicle with different clocks, are always
+   within reach: two fixes in one second have no speed. A degree is at most 111,195 m: if even the sum
+   of the differences in degrees is within reach, the distance is not computed. #}
 {% macro too_far(lat_a, lon_a, lat_b, lon_b, in_s) -%}
-    {%- set reach_m = (var('fastest_kmh') ~ ' / 3.6 * ' ~ in_s) -%}
+    {%- set reach_m = (var('near_m') ~ ' + ' ~ var('fastest_kmh') ~ ' / 3.6 * ' ~ in_s) -%}
     (
         111200 * (abs({{ lat_b }} - {{ lat_a }}) + abs({{ lon_b }} - {{ lon_a }})) > {{ reach_m }}
         and {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ reach_m }}
     )
+{%- endmacro %}
+
+{# Aggregate: the size in metres of the smallest box, in space, around places. It is the distance
+   between the two farthest ones, or somewhat more. #}
+{% macro extent_m(lat, lon) -%}
+    6371008.8 * sqrt(
+        {{ spread_squared(sphere_x(lat, lon)) }}
+        + {{ spread_squared(sphere_y(lat, lon)) }}
+        + {{ spread_squared(sphere_z(lat)) }}
+    )
+{%- endmacro %}
+
+{% macro spread_squared(value) -%}
+    power(max({{ value }}) - min({{ value }}), 2)
 {%- endmacro %}
 
 {# A longitude, or a difference of two, normalised to [-180, 180) degrees. #}
@@ -94,12 +109,11 @@
     ({{ b }} + ({{ b }} - {{ a }}) * {{ share }})
 {%- endmacro %}
 
-{# Whether a leg between standing and moving is only acceleration, not an unrecorded drive. #}
+{# Whether a leg between standing and moving can be one acceleration, and is not an unrecorded drive. #}
 {% macro is_one_ramp(way_m, speed_kmh, leg_s) -%}
-    coalesce({{ leg_s }} < {{ var('trip_gap_s') }} or (
-        {{ leg_s }} <= {{ var('stood_s') }}
-        and 2 * 3.6 * {{ way_m }} < {{ var('stop_s') }} * {{ speed_kmh }}
-    ), false)
+    coalesce(
+        {{ leg_s }} <= {{ var('stood_s') }} and 2 * 3.6 * {{ way_m }} < {{ var('stop_s') }} * {{ speed_kmh }}, false
+    )
 {%- endmacro %}
 
 {# The speed at a fix by its legs: the one that leads to it and the one before that (leg, came), and
@@ -107,7 +121,7 @@
    of the next. Legs shorter than half a minute are too inexact, and legs longer than a stop may
    contain one. #}
 {% macro paced_kmh() -%}
-    {%- set is_exact = " between 30 and " ~ var('stop_s') -%}
+    {%- set is_exact = " between 15 and " ~ var('stop_s') -%}
     3.6 * case
         when leg_s {{ is_exact }} and after_s {{ is_exact }}
             then (leg_m / leg_s * after_s + after_m / after_s * leg_s) / (leg_s + after_s)

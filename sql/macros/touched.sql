@@ -20,12 +20,30 @@
     where {{ is_recomputed() }}
 {%- endmacro %}
 
-{# A trip may have started the day before, or continue into the day after. #}
+{# A trip may have started the day before, or continue into the day after. The trips before and after
+   say when and where their device was seen next or last, however long the gap between them. #}
 {% macro touched_trip_days() -%}
-    select p.router_id, p.fix_date + o.days as trip_date
-    from {{ ref('location_track_points') }} as p
+    with days as (
+        select distinct router_id, fix_date
+        from {{ ref('location_track_points') }}
+        where {{ is_recomputed() }}
+    ),
+
+    trip_days as (
+        select distinct router_id, trip_date from {{ this }}
+    )
+
+    select d.router_id, d.fix_date + o.days as trip_date
+    from days as d
     cross join (values (-1), (0), (1)) as o (days)
-    where {{ is_recomputed() }}
+    union
+    select d.router_id, t.trip_date
+    from days as d
+    asof join trip_days as t on d.router_id = t.router_id and d.fix_date > t.trip_date
+    union
+    select d.router_id, t.trip_date
+    from days as d
+    asof join trip_days as t on d.router_id = t.router_id and d.fix_date < t.trip_date
 {%- endmacro %}
 
 {% macro touched_usage_days() -%}

@@ -100,6 +100,9 @@ and p.fixed_at < coalesce(t.ended_at, 'infinity')
 where (t.router_id is not null or p.quality = 'jump') and p.fixed_at < ?
 """
 
+STILL_OPEN = timedelta(minutes=5)
+"""A trip stays open until its vehicle has stood for `stop_s`, and a fix shows it."""
+
 DRIFTING = "with a drifting clock"
 KINDS = {
     "that report hourly while parked": pl.col("parked_every_minutes") > 15,
@@ -197,7 +200,7 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         good &= is_right_of_moves(fleet, lake, until)
         good &= is_right_of_owners(fleet, lake, until, "failovers")
         offline = outages.filter(pl.col("kind") == "offline")
-        pairs = compare(lake, fleet.truth("trips"), TRIPS, until, offline)
+        pairs = compare(lake, fleet.truth("trips"), TRIPS, until - STILL_OPEN, offline)
         pairs = without_cut(pairs)
         seen = pairs.filter(pl.col("is_seen"))
         good &= is_matched("trips", seen.drop("is_seen", "of_router_id"), FIX_INTERVAL_S)

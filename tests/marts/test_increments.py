@@ -285,6 +285,31 @@ def test_trips_of_a_busy_router_are_the_same_hour_by_hour_as_at_once(lake_path, 
     assert len(content(whole, "trips")["trips"]) == 2 * 63
 
 
+@pytest.mark.proof
+def test_trips_beside_a_gap_of_days_are_the_same_in_steps_as_at_once(lake_path, tmp_path, add):
+    """What ends a gap changes the trip before it, and what shortens it the trip after it, too."""
+    steps, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
+    cut, away = fixes(1, 0)[:9], fixes(1, 6)[5:]
+    between = fixes(1, 3)[0] | {"latitude": 41.0}
+    loads = [cut, away, [between]]
+    for load in loads:
+        add(steps, "historical_locations", *load)
+        build_marts(steps, select="+trips +stops")
+    add(whole, "historical_locations", *(fix for load in loads for fix in load))
+
+    build_marts(whole, select="+trips +stops")
+
+    assert content(steps, "trips", "stops") == content(whole, "trips", "stops")
+    with open_lake(whole, read_only=True) as opened:
+        seen = opened.rows(
+            "select seen_before_at, seen_after_at, is_open from marts.trips order by started_at"
+        )
+    assert seen == [
+        (None, between["created_at"], False),
+        (between["created_at"], None, False),
+    ]
+
+
 def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
     with open_lake(lake_path) as opened:
         plan = plan_build(opened, tmp_path, select="trips +routers", is_full=False, until=1)

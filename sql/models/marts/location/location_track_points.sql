@@ -13,7 +13,7 @@
 {% set cannot_leave = too_far('w.last_lat', 'w.last_lon', 'a.first_lat', 'a.first_lon',
     seconds_between('w.last_at', 'a.first_at')) %}
 
--- The rating of a fix depends on the fixes within 2.25 days: the span between the confirmed fixes
+-- The rating of a fix depends on the fixes within ten hours: the span between the confirmed fixes
 -- before and after, such a span on either side, and how long the fixes there agree. A new fix
 -- therefore changes the rating of its neighbours, which need their own neighbours.
 with {% if is_incremental() -%}
@@ -24,8 +24,8 @@ touched as (
 reach as (
     select
         router_id,
-        min(fixed_at) - interval 54 hour as judged_from,
-        min(fixed_at) - interval 108 hour as read_from
+        min(fixed_at) - interval 10 hour as judged_from,
+        min(fixed_at) - interval 20 hour as read_from
     from touched
     group by router_id
 ),
@@ -43,7 +43,7 @@ fixes as (
     from {{ ref('stg_historical_locations') }} as f
     {% if is_incremental() %}
     inner join reach as r on f.router_id = r.router_id and f.fixed_at >= r.read_from
-    where f.fixed_at >= cast('{{ first_touched_fix() }}' as timestamp with time zone) - interval 108 hour
+    where f.fixed_at >= cast('{{ first_touched_fix() }}' as timestamp with time zone) - interval 20 hour
     {% endif %}
 ),
 

@@ -12,19 +12,22 @@ with known as (
     group by router_id
 ),
 
--- Arrivals: the end of each trip, and where a device was first seen before its first trip. An open
--- trip has no arrival.
+-- Arrivals: the end of each trip, and where a device was first seen before its first trip. If the end
+-- of a trip was not recorded, the device arrived by its next fix at the latest; if the start of the
+-- next trip was not, it left after its last fix at the earliest. A trip under way has no arrival; it
+-- has ended if its device has sent no fix for as long as a trip can last without one.
 arrivals as (
     select
         router_id,
         trip_id as arrived_by_trip_id,
         lead(trip_id) over track as left_by_trip_id,
-        end_latitude_deg as latitude_deg,
-        end_longitude_deg as longitude_deg,
-        ended_at as arrived_at,
-        lead(started_at) over track as left_at,
-        is_open as is_under_way
+        coalesce(seen_after_latitude_deg, end_latitude_deg) as latitude_deg,
+        coalesce(seen_after_longitude_deg, end_longitude_deg) as longitude_deg,
+        coalesce(seen_after_at, ended_at) as arrived_at,
+        lead(coalesce(seen_before_at, started_at)) over track as left_at,
+        is_open and {{ seconds_between('ended_at', 'known_until') }} < {{ var('trip_gap_s') }} as is_under_way
     from {{ ref('trips') }}
+    cross join {{ ref('int_as_of') }}
     window track as (partition by router_id order by started_at, trip_id)
 
     union all
@@ -36,7 +39,7 @@ arrivals as (
         coalesce(min_by(t.start_latitude_deg, t.started_at), max(k.latitude_deg)) as latitude_deg,
         coalesce(min_by(t.start_longitude_deg, t.started_at), max(k.longitude_deg)) as longitude_deg,
         k.first_fixed_at as arrived_at,
-        min(t.started_at) as left_at,
+        min_by(coalesce(t.seen_before_at, t.started_at), t.started_at) as left_at,
         false as is_under_way
     from known as k
     left join {{ ref('trips') }} as t on k.router_id = t.router_id

@@ -4,17 +4,13 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['router_id', 'trip_date']},
-    pre_hook="{{ forget(touched_trip_days()) }}",
+    pre_hook="{{ forget_found(touched_trip_days()) }}",
     post_hook="{{ remember_built() }}"
 ) }}
 
 with {% if is_incremental() -%}
-touched as (
-    {{ touched_trip_days() }}
-),
-
 first_touched as (
-    select router_id, min(trip_date) as first_date from touched group by router_id
+    select router_id, min(trip_date) as first_date from {{ touched_table() }} group by router_id
 ),
 
 -- A trip depends on the fixes since the stop before it, and on a few fixes before that stop. The four
@@ -53,26 +49,84 @@ fixes as (
         fix_date,
         fixed_at,
         row_number() over track as place,
-        lag(fixed_at) over track as before_at,
-        lag(latitude_deg) over track as before_lat,
-        lag(longitude_deg) over track as before_lon
+        lag(fixed_at) over track as last_fixed_at,
+        max(speed_kmh) over (partition by p.router_id, {{ slot_of('fixed_at', 30) }}) as top_kmh
     from {{ ref('location_track_points') }} as p
     {% if is_incremental() %}
     inner join reach as r on p.router_id = r.router_id and p.fixed_at >= r.read_from
     {% endif %}
     where quality = 'good'
     {% if is_incremental() %}
-        and fixed_at >= {{ day_start("date '" ~ first_day(touched_trip_days()) ~ "'") }} - interval 1 day
+        and fixed_at >= {{ day_start("getvariable('touched_from')") }} - interval 1 day
     {% endif %}
     window track as (partition by p.router_id order by fixed_at, fix_id)
+),
+
+-- The way is measured from ten seconds to ten seconds: between closer fixes, the noise of the
+-- positions is longer than the way. A step between two fixes that report standing is noise.
+spaced as (
+    select
+        *,
+        {{ slot_of('fixed_at', 30) }} is distinct from {{ slot_of('last_fixed_at', 30) }} as is_point,
+        lag(latitude_deg) over track as step_lat,
+        lag(longitude_deg) over track as step_lon,
+        lag(reported_kmh) over track as step_kmh,
+        lag(fixed_at) over track as step_at
+    from fixes
+    where {{ slot_of('fixed_at', 6) }} is distinct from {{ slot_of('last_fixed_at', 6) }}
+    window track as (partition by router_id order by place)
+),
+
+stepped as (
+    select
+        *,
+        {{ seconds_between('step_at', 'fixed_at') }} as step_s,
+        coalesce({{ distance_m('step_lat', 'step_lon', 'latitude_deg', 'longitude_deg') }}, 0) as step_m
+    from spaced
+),
+
+walked as (
+    select
+        *,
+        sum(case
+            when step_s <= 15 and abs((reported_kmh + step_kmh) / 7.2 * step_s - step_m) < {{ var('noise_m') }}
+                then (reported_kmh + step_kmh) / 7.2 * step_s
+            when greatest(reported_kmh, step_kmh) < {{ var('standing_kmh') }} and step_m < {{ var('noise_m') }} then 0
+            else step_m
+        end) over (partition by router_id order by place rows unbounded preceding) as walked_m
+    from stepped
+),
+
+-- Driving and standing are judged from half a minute to half a minute.
+points as (
+    select
+        *,
+        {{ seconds_between(epoch_start(), 'fixed_at') }} as at_s,
+        lag(fixed_at) over track as before_at,
+        lag(latitude_deg) over track as before_lat,
+        lag(longitude_deg) over track as before_lon,
+        walked_m - lag(walked_m) over track as steps_m,
+        place - lag(place) over track as leg_fixes
+    from walked
+    where is_point
+    window track as (partition by router_id order by place)
 ),
 
 legs as (
     select
         *,
         {{ seconds_between('before_at', 'fixed_at') }} as leg_s,
-        coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m
-    from fixes
+        coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m,
+        last_value(at_s) over earlier as back_s,
+        last_value(latitude_deg) over earlier as back_lat,
+        last_value(longitude_deg) over earlier as back_lon,
+        first_value(at_s) over later as ahead_s,
+        first_value(latitude_deg) over later as ahead_lat,
+        first_value(longitude_deg) over later as ahead_lon
+    from points
+    window
+        earlier as (partition by router_id order by at_s range between unbounded preceding and {{ var('trend_s') }} preceding),
+        later as (partition by router_id order by at_s range between {{ var('trend_s') }} following and unbounded following)
 ),
 
 followed as (
@@ -83,7 +137,10 @@ followed as (
         lead(leg_s) over track as after_s,
         coalesce(lead(leg_m) over track, 0) as after_m,
         lead(leg_s, 2) over track as then_s,
-        lead(leg_m, 2) over track as then_m
+        lead(leg_m, 2) over track as then_m,
+        lag(ahead_s) over track as from_s,
+        lag(ahead_lat) over track as from_lat,
+        lag(ahead_lon) over track as from_lon
     from legs
     window track as (partition by router_id order by place)
 ),
@@ -92,7 +149,11 @@ followed as (
 paced as (
     select
         *,
-        coalesce(reported_kmh, {{ paced_kmh() }}) as speed_kmh
+        coalesce(reported_kmh, {{ paced_kmh() }}) as speed_kmh,
+        case when back_s >= at_s - leg_s - {{ var('stop_s') }} then back_lat else before_lat end as trend_lat,
+        case when back_s >= at_s - leg_s - {{ var('stop_s') }} then back_lon else before_lon end as trend_lon,
+        case when from_s <= at_s + {{ var('stop_s') }} then from_lat else latitude_deg end as trended_lat,
+        case when from_s <= at_s + {{ var('stop_s') }} then from_lon else longitude_deg end as trended_lon
     from followed
 ),
 
@@ -104,20 +165,28 @@ judged as (
         *,
         case
             when leg_s is null or leg_s >= {{ var('trip_gap_s') }} then false
+            when 3.6 * leg_m < {{ var('moving_kmh') }} * leg_s then false
             when leg_s >= {{ var('stop_s') }} then 3.6 * leg_m >= {{ var('strolling_kmh') }} * leg_s
-            when leg_s >= 30 then 3.6 * leg_m >= {{ var('moving_kmh') }} * leg_s
-            when coalesce(reported_kmh, lag(reported_kmh) over track) is null
-                then 3.6 * leg_m >= {{ var('moving_kmh') }} * 30
-            else greatest(coalesce(lag(speed_kmh) over track, 0), speed_kmh) >= {{ var('moving_kmh') }}
+            when greatest(coalesce(lag(speed_kmh) over track, 0), speed_kmh) < {{ var('moving_kmh') }}
+                then leg_m >= {{ var('shortest_trip_m') }}
+            when coalesce(reported_kmh, lag(reported_kmh) over track) is not null then true
+            else leg_m >= {{ var('noise_m') }}
+                or {{ distance_m('trend_lat', 'trend_lon', 'trended_lat', 'trended_lon') }} >= {{ var('noise_m') }}
         end as is_driven,
-        sum(leg_m) over (
+        case when leg_m < {{ var('noise_m') }} and reported_kmh is null then leg_m else steps_m end as way_m,
+        sum(case when leg_m < {{ var('noise_m') }} and reported_kmh is null then leg_m else steps_m end) over (
             partition by router_id order by place rows unbounded preceding
         ) as path_m,
         coalesce(lag(speed_kmh) over track, 0) as before_kmh,
         coalesce(lag(speed_kmh, 2) over track, 0) as came_kmh,
+        lag(before_at) over track as came_at,
         lag(before_lat) over track as came_lat,
         lag(before_lon) over track as came_lon,
         coalesce(lead(speed_kmh) over track, 0) as after_kmh,
+        lead(fixed_at) over track as after_at,
+        last_value(fixed_at) over (
+            partition by router_id order by place rows between unbounded preceding and unbounded following
+        ) as newest_at,
         lead(latitude_deg) over track as after_lat,
         lead(longitude_deg) over track as after_lon
     from paced
@@ -137,15 +206,21 @@ stood as (
 driven as (
     select
         *,
-        coalesce(stood_s - lag(stood_s) over track >= {{ var('stop_s') }}, true) as sets_off
+        coalesce(stood_s - lag(stood_s) over track >= {{ var('stop_s') }}, true) as sets_off,
+        before_kmh >= {{ var('standing_kmh') }} and came_kmh < {{ var('standing_kmh') }}
+            and {{ is_one_ramp('came_m', 'before_kmh', 'came_s') }} as stood_before,
+        speed_kmh >= {{ var('standing_kmh') }} and after_kmh < {{ var('standing_kmh') }}
+            and {{ is_one_ramp('after_m', 'speed_kmh', 'after_s') }} as stood_after
     from stood
     where is_driven
     window track as (partition by router_id order by place)
 ),
 
 -- How long the trip began before its first moving fix, and ended after its last. From or to a
--- standing fix at constant acceleration, the time is twice the distance over the speed. Without a
--- standing fix, the acceleration is that of the nearest leg.
+-- standing fix at constant acceleration, the time is twice the distance over the speed, but only if
+-- all of that leg can be one acceleration: a longer one is a drive that was not recorded. Without
+-- such a fix, the acceleration is that of the nearest leg. Across a gap there is none: the trip
+-- begins with its first fix, or ends with its last.
 ramped as (
     select
         *,
@@ -154,22 +229,24 @@ ramped as (
         ) as trip_number,
         case
             when before_kmh < {{ var('standing_kmh') }} then -leg_s + {{ ramp_s('leg_m', 'speed_kmh', 'leg_s') }}
-            when came_s is null then 0
-            when came_kmh < {{ var('standing_kmh') }} then {{ ramp_s('came_m', 'before_kmh', 'came_s') }}
-            when speed_kmh > before_kmh then least(before_kmh * leg_s / (speed_kmh - before_kmh), leg_s)
-            else leg_s
+            when stood_before then {{ ramp_s('came_m', 'before_kmh', 'came_s') }}
+            when coalesce(came_s, {{ var('trip_gap_s') }}) >= {{ var('trip_gap_s') }} then 0
+            when speed_kmh > before_kmh
+                then least(before_kmh * leg_s / (speed_kmh - before_kmh), leg_s, {{ var('stop_s') }})
+            else least(leg_s, {{ var('stop_s') }})
         end as start_ramp_s,
         case
             when speed_kmh < {{ var('standing_kmh') }} then -leg_s + {{ ramp_s('leg_m', 'before_kmh', 'leg_s') }}
-            when after_s is null then 0
-            when after_kmh < {{ var('standing_kmh') }} then {{ ramp_s('after_m', 'speed_kmh', 'after_s') }}
-            when before_kmh > speed_kmh then least(speed_kmh * leg_s / (before_kmh - speed_kmh), leg_s)
-            else leg_s
+            when stood_after then {{ ramp_s('after_m', 'speed_kmh', 'after_s') }}
+            when coalesce(after_s, {{ var('trip_gap_s') }}) >= {{ var('trip_gap_s') }} then 0
+            when before_kmh > speed_kmh
+                then least(speed_kmh * leg_s / (before_kmh - speed_kmh), leg_s, {{ var('stop_s') }})
+            else least(leg_s, {{ var('stop_s') }})
         end as end_ramp_s,
-        before_kmh >= {{ var('standing_kmh') }} and came_kmh < {{ var('standing_kmh') }}
-            and {{ is_one_ramp('came_m', 'before_kmh', 'came_s') }} as stood_before,
-        speed_kmh >= {{ var('standing_kmh') }} and after_kmh < {{ var('standing_kmh') }}
-            and {{ is_one_ramp('after_m', 'speed_kmh', 'after_s') }} as stood_after
+        before_kmh < {{ var('standing_kmh') }} or stood_before or coalesce(came_s < {{ var('trip_gap_s') }}, false)
+            as is_start_known,
+        speed_kmh < {{ var('standing_kmh') }} or stood_after or coalesce(after_s < {{ var('trip_gap_s') }}, false)
+            as is_end_known
     from driven
 ),
 
@@ -210,9 +287,10 @@ summed as (
         min(fix_date) as trip_date,
         trip_number,
 
-        count(*) as fixes,
-        max(reported_kmh) as top_speed_kmh,
-        max(path_m) - min(path_m - leg_m) as path_m,
+        sum(leg_fixes) as fixes,
+        max(top_kmh) as top_speed_kmh,
+        max(path_m) - min(path_m - way_m) as path_m,
+        {{ extent_m('latitude_deg', 'longitude_deg') }} as extent_m,
         {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
         min(rsrp_dbm) as min_rsrp_dbm,
         {{ exact_mean('sinr_db') }} as mean_sinr_db,
@@ -234,8 +312,13 @@ summed as (
         max_by(end_share, place) as end_share,
         max_by(speed_kmh, place) as end_kmh,
         round(max_by(end_ramp_s, place), 1) as end_ramp_s,
-        max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, place) as is_open,
-        max(fixed_at) as last_at
+        max(fixed_at) as last_at,
+        max(newest_at) as newest_at,
+
+        min_by(case when not is_start_known then came_at end, place) as seen_before_at,
+        max_by(case when not is_end_known then after_at end, place) as seen_after_at,
+        max_by(case when not is_end_known then after_lat end, place) as seen_after_latitude_deg,
+        max_by(case when not is_end_known then after_lon end, place) as seen_after_longitude_deg
     from placed
     group by router_id, trip_number
 ),
@@ -245,6 +328,7 @@ ended as (
         s.*,
         h.carrier as main_carrier,
         coalesce(h.carriers, 0) as carriers,
+        {{ seconds_between('last_at', 'newest_at') }} < {{ var('stop_s') }} as is_open,
         {{ latitude_beyond('next_lat', 'next_lon', 'start_lat', 'start_lon', 'start_share') }} as start_latitude_deg,
         {{ longitude_beyond('next_lat', 'next_lon', 'start_lat', 'start_lon', 'start_share') }} as start_longitude_deg,
         {{ latitude_beyond('last_lat', 'last_lon', 'end_lat', 'end_lon', 'end_share') }} as end_latitude_deg,
@@ -263,8 +347,8 @@ ended as (
 kept as (
     select *
     from ended
-    where way_m >= {{ var('shortest_trip_m') }} and ended_at > started_at
-        and {{ in_touched(['router_id', 'trip_date'], touched_trip_days()) }}
+    where extent_m >= {{ var('shortest_trip_m') }} and ended_at > started_at
+        and {{ in_found(['router_id', 'trip_date']) }}
 ),
 
 begun_in as (
@@ -285,7 +369,7 @@ select
     b.place_name as start_place_name,
     case when not k.is_open then e.place_name end as end_place_name,
 
-    fixes,
+    cast(fixes as bigint) as fixes,
     start_latitude_deg,
     start_longitude_deg,
     end_latitude_deg,
@@ -300,10 +384,14 @@ select
     min_rsrp_dbm,
     mean_sinr_db,
     mean_signal_pct,
+    seen_after_latitude_deg,
+    seen_after_longitude_deg,
 
     trip_date,
     started_at,
     ended_at,
+    seen_before_at,
+    seen_after_at,
     {{ built_at() }} as built_at
 
 from kept as k
