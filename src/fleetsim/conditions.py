@@ -63,6 +63,9 @@ def _find_column(resource: Resource, parameter: str) -> tuple[ResourceColumn, st
     """Return the column and operator of a parameter; a column's name may contain `__`."""
     stem, _, suffix = parameter.rpartition("__")
     name, op = (stem, suffix) if suffix in _OPERATORS and stem else (parameter, "exact")
+    related = resource.by_name.get(name.removesuffix(".id"))
+    if related and related.kind is ColumnKind.RELATION:  # `router.id` is `router`
+        return related, op
     if name not in resource.by_name:
         raise validation(parameter, "no such field")
     return resource.by_name[name], op

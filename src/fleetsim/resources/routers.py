@@ -124,15 +124,24 @@ def _address(view: View, block: Block) -> list[str]:
 
 
 def is_suspended(row: Ints) -> Flags:
-    """Return which routers' configuration is suspended."""
+    """Return which routers' configuration is suspended, without what clients have written."""
     return one_in(row, 97, 13)
+
+
+def _is_suspended_now(view: View, row: Ints) -> Flags:
+    suspended = np.array(is_suspended(row))
+    if writes := view.ledger.writes.get("configuration_managers"):
+        for index, manager in enumerate(view.world.manager_ids.of(row).tolist()):
+            written = writes.changed.get(manager, {})
+            suspended[index] = written.get("suspended", suspended[index])
+    return suspended
 
 
 def _config_status(view: View, block: Block) -> Any:
     """Return synched, or pending within ten minutes of a change of settings."""
     fresh = totals(view, block).settings_changed_at > view.now - 600 * SECOND
     status = np.where(fresh, "pending", "synched").astype(object)
-    status[is_suspended(block["row"])] = "suspended"
+    status[_is_suspended_now(view, block["row"])] = "suspended"
     return status
 
 

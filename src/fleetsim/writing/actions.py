@@ -5,13 +5,23 @@ from typing import Any
 import numpy as np
 
 from fleetsim import stamps
+from fleetsim.conditions import Condition, all_of
 from fleetsim.ledger import Fields
-from fleetsim.refusals import not_found
+from fleetsim.refusals import not_found, validation
+from fleetsim.resources import RESOURCES
 from fleetsim.resources.accounts import account_of
 from fleetsim.rules import DESTINATIONS
-from fleetsim.units import MINUTE
+from fleetsim.units import MINUTE, NULL
 from fleetsim.writing.alert_settings import find
-from fleetsim.writing.readers import exists, object_of, read_fields, relation, text
+from fleetsim.writing.readers import (
+    exists,
+    ids_of,
+    object_of,
+    raw_value,
+    read_fields,
+    relation,
+    text,
+)
 from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id, subject_of
 
 _TEST_TAKES = MINUTE
@@ -25,25 +35,49 @@ def _router_row(context: WriteContext, identity: int) -> tuple[int, int]:
 
 
 def reboot(context: WriteContext, body: Fields) -> WriteAnswer:
-    """Ask a router to reboot."""
-    fields = read_fields(context, body, {"router": relation("routers")}, ("router",))
-    row, account = _router_row(context, fields["router"])
-    after = {"id": str(fields["router"]), "requested": "reboot"}
-    subject = subject_of(fields["router"])
-    context.log("request", "router", subject, before={}, after=after, account=account)
-    context.raise_alert("reboot_status_change", account=account, router=row, value=2)
-    url = f"{context.view.origin}/api/v2/routers/{fields['router']}/"
-    return WriteAnswer(201, {"router": url})
+    """Ask a router, or each router of a group, to reboot."""
+    [name] = [one for one in ("router", "group") if one in body][:1] or ["router"]
+    fields = read_fields(context, body, {name: relation(f"{name}s")}, (name,))
+    identity = fields[name]
+    routers = [identity] if name == "router" else _members(context, identity)
+    for router in routers:
+        row, account = _router_row(context, router)
+        after = {"id": str(router), "requested": "reboot"}
+        subject = subject_of(router)
+        context.log("request", "router", subject, before={}, after=after, account=account)
+        context.raise_alert("reboot_status_change", account=account, router=row, value=2)
+    return WriteAnswer(201, {name: f"{context.view.origin}/api/v2/{name}s/{identity}/"})
+
+
+def _members(context: WriteContext, group: int) -> list[int]:
+    """Return the ids of the routers of a group that the caller can see."""
+    routers = RESOURCES["routers"]
+    assert routers.rows is not None
+    of_group = Condition(routers.by_name["group"], "exact", group)
+    block = all_of(context.view, [of_group], routers.rows(context.view))
+    return [int(one) for one in routers.by_name["id"].read(context.view, block)]
 
 
 def start_speed_test(context: WriteContext, body: Fields) -> WriteAnswer:
-    """Start a speed test of a router's interfaces."""
-    readers = {"router": relation("routers"), "config": object_of}
-    fields = read_fields(context, body, readers, ("router",))
+    """Start a speed test of a router, or of the interfaces in `config.net_device_ids`."""
+    config = body.get("config")
+    named = config.get("net_device_ids", []) if isinstance(config, dict) else []
+    interfaces = ids_of("net_devices")(context, "net_device_ids", named)
+    readers = {
+        "router": relation("routers"),
+        "account": relation("accounts"),
+        "config": object_of,
+    }
+    fields = read_fields(context, body, readers, () if interfaces else ("router",))
+    routers = [raw_value(context, "net_devices", one, "router") for one in interfaces]
+    router = fields.get("router", next((one for one in routers if one != NULL), None))
+    if router is None:
+        raise validation("net_device_ids", "no interface belongs to a router")
     number = context.view.ledger.next_serial()
-    context.writes_to("speed_test").created[number] = {**fields, "created_at": context.view.now}
-    _, account = _router_row(context, fields["router"])
-    after = {"id": str(number), "router": str(fields["router"])}
+    created = {**fields, "router": router, "interfaces": interfaces, "created_at": context.view.now}
+    context.writes_to("speed_test").created[number] = created
+    _, account = _router_row(context, router)
+    after = {"id": str(number), "router": str(router)}
     context.log("request", "speedtest", subject_of(number), before={}, after=after, account=account)
     return WriteAnswer(201, read_speed_test(context, str(number)))
 
@@ -56,14 +90,20 @@ def read_speed_test(context: WriteContext, key: str) -> Fields:
         raise not_found()
     done = context.view.now >= record["created_at"] + _TEST_TAKES
     speed = 20 + context.view.world.draws.unit("speed-test", number).item() * 80
-    results: list[dict[str, Any]] = [{"download_mbps": round(speed, 1), "upload_mbps": 9.5}]
+    result: dict[str, Any] = {"download_mbps": round(speed, 1), "upload_mbps": 9.5}
+    root = f"{context.view.origin}/api/v2"
+    results = [
+        {**result, "net_device": f"{root}/net_devices/{one}/"} for one in record["interfaces"]
+    ] or [result]
+    asked = {"config": record["config"]} if record["interfaces"] else {}
     return {
         "id": str(number),
-        "router": f"{context.view.origin}/api/v2/routers/{record['router']}/",
+        "router": f"{root}/routers/{record['router']}/",
         "state": "complete" if done else "running",
         "created_at": stamps.to_datetime(record["created_at"]).isoformat(),
         "results": results if done else [],
-        "resource_url": f"{context.view.origin}/api/v2/speed_test/{number}/",
+        "resource_url": f"{root}/speed_test/{number}/",
+        **asked,
     }
 
 

@@ -1,0 +1,88 @@
+"""Calls that published clients and scripts make: each gets the answer that it was written for."""
+
+import pytest
+
+from tests.simulator.sections import section
+from tests.simulator.service import Service, complaint
+
+
+@section("Resources: configuration_managers")
+@pytest.mark.parametrize("spelling", ["router.id", "router", "router.id__in", "router__in"])
+def test_configuration_of_a_router_is_found_by_either_spelling_of_the_filter(
+    service: Service, spelling: str
+):
+    router = service.router_ids()[1]
+
+    [found] = service.records(f"configuration_managers/?{spelling}={router}&fields=id,router")
+
+    assert found["router"].rstrip("/").rpartition("/")[2] == router
+
+
+@section("Resources: configuration_managers")
+@pytest.mark.parametrize("name", ["router.name", "version_number.id", ".id", "id.id"])
+def test_filter_with_a_dot_is_refused_unless_it_is_the_id_of_a_relation(
+    service: Service, name: str
+):
+    assert complaint(service.get(f"configuration_managers/?{name}=1"))[0] == 409
+
+
+@section("Resources: configuration_managers")
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_suspending_a_configuration_shows_in_the_routers_status_until_it_is_resumed(
+    fresh: Service, method: str
+):
+    router = fresh.router_ids()[0]
+    [manager] = fresh.records(f"configuration_managers/?router={router}&fields=id")
+    path = f"configuration_managers/{manager['id']}/"
+    before = {one["id"]: one["config_status"] for one in fresh.records("routers/")}
+
+    fresh.write(method, path, {"suspended": True})
+    suspended = {one["id"]: one["config_status"] for one in fresh.records("routers/")}
+    found = [one["id"] for one in fresh.records("routers/?config_status=suspended")]
+    fresh.write(method, path, {"suspended": False})
+    resumed = {one["id"]: one["config_status"] for one in fresh.records("routers/")}
+
+    assert suspended == {**before, router: "suspended"}
+    assert router in found
+    assert resumed == before
+
+
+@section("Endpoints: Other v2 endpoints")
+def test_speed_test_of_interfaces_names_them_and_has_a_result_for_each(fresh: Service):
+    modems = [one for one in fresh.records("net_devices/?type=mdm&limit=500") if one["router"]]
+    ids = [int(one["id"]) for one in modems[:2]]
+    account = fresh.records("accounts/?limit=1")[0]["resource_url"]
+    config = {"net_device_ids": ids, "port": 12865, "size": None, "test_type": "TCP Download"}
+
+    begun = fresh.write("POST", "speed_test/", {"account": account, "config": config})
+    fresh.advance(minutes=2)
+    done = fresh.page(f"speed_test/{begun.json()['id']}/")
+
+    assert begun.status_code == 201
+    assert (begun.json()["config"], begun.json()["router"]) == (config, modems[0]["router"])
+    assert done["state"] == "complete"
+    measured = [one["net_device"].rstrip("/").rpartition("/")[2] for one in done["results"]]
+    assert measured == [*map(str, ids)]
+
+
+@section("Endpoints: Other v2 endpoints")
+@pytest.mark.parametrize("ids", [[], [1], ["x"], 7, [None]])
+def test_speed_test_without_an_interface_that_exists_is_refused(fresh: Service, ids):
+    refused = fresh.write("POST", "speed_test/", {"config": {"net_device_ids": ids}})
+
+    assert complaint(refused)[0] in {400, 409}
+
+
+@section("Endpoints: Other v2 endpoints")
+def test_rebooting_a_group_asks_each_of_its_routers(fresh: Service):
+    group = fresh.records("routers/?limit=1")[0]["group"]
+    number = group.rstrip("/").rpartition("/")[2]
+    members = {one["id"] for one in fresh.records(f"routers/?group={number}&limit=500")}
+
+    answer = fresh.write("POST", "reboot_activity/", {"group": group})
+
+    fresh.advance(minutes=1)
+    newest = fresh.records(f"activity_logs/?actor__id=admin&limit={len(members)}")
+    assert answer.status_code == 201
+    assert {one["action"]["type_name"] for one in newest} == {"request"}
+    assert {one["object"]["id"] for one in newest} == members
