@@ -246,7 +246,7 @@ soak-receive: $(READY)  ## Push N alerts to two receivers, kill everything aroun
 	@SOAK_ALERTS=$(or $(ALERTS),50000) SOAK_KILLS=$(or $(KILLS),100) SOAK_FOLDERS=$(or $(FOLDERS),1) \
 	  SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/receiving/test_soak.py
 
-bench-receive: $(READY)  ## Measure the intake of pushes (32 connections, at least 1,000/s), and seconds until a select sees them (SECONDS=3600 RATE=100: a soak)
+bench-receive: $(READY)  ## Measure the intake of pushes (32 connections, at least 2,000/s), and seconds until a select sees them (SECONDS=3600 RATE=100: a soak)
 	@mkdir -p data
 	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
 

@@ -11,8 +11,8 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy
-from fleetlake.receiving.drain import Drained, drain_batches
-from fleetlake.receiving.journal_reader import START, bytes_after, journals
+from fleetlake.receiving.drain import Drained, drain_batches, has_news
+from fleetlake.receiving.journal_table import has_journal
 from fleetlake.settings import Settings, load_settings
 from fleetlake.text.wording import counted
 from flows.alert_events import announce_if_possible
@@ -25,17 +25,16 @@ LOOK_SECONDS = 5.0
 
 @flow(name="drain_journal", flow_run_name="drain journal")
 def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]:
-    """Commit what the journals on this machine hold, and announce new alerts.
+    """Commit what the journal on this machine holds, and announce new alerts.
 
     For a receiver that has no access to the lake (`fleetlake receive --no-drain`): the worker needs
     access to its FLEETLAKE_PUSH_JOURNAL. With `minutes`, the run looks again every few seconds for
     that long; otherwise it looks once. It ends as Skipped if there is nothing to look at.
     """
     settings = load_settings()
-    if not (journals(settings.push_journal) or settings.alert_events):
-        return Completed(
-            name=SKIPPED, message=f"No journal in {settings.push_journal}, and no alert_events."
-        )
+    folder = settings.push_journal
+    if not (has_journal(folder) or has_news(folder) or settings.alert_events):
+        return Completed(name=SKIPPED, message=f"No journal in {folder}, and no alert_events.")
     done = drain_for(minutes)
     report_pushes(done.drained, done.announced)
     messages = counted(done.drained.messages, "message")
@@ -63,22 +62,19 @@ def drain_for(minutes: float) -> Looked:
 
 
 class _Looks:
-    """The looks of one run: what they brought, and what the next one may leave out."""
+    """The looks of one run: what they brought."""
 
     def __init__(self) -> None:
         self.drained = Drained()
         self.announced = 0
-        self._sizes: dict[str, int] = {}
 
     def look(self, settings: Settings) -> None:
-        """Drain the journals if they have grown, and announce new alerts."""
+        """Drain the journal if it holds messages, and announce new alerts."""
         self._drain(settings)
         self.announced += announce_if_possible(settings)
 
     def _drain(self, settings: Settings) -> None:
-        found = journals(settings.push_journal)
-        sizes = {journal_id: bytes_after(path, START) for journal_id, path in found.items()}
-        if sizes == self._sizes:
+        if not has_news(settings.push_journal):
             return
         try:
             for batch in drain_batches(
@@ -87,5 +83,3 @@ class _Looks:
                 self.drained += batch
         except StreamBusy as busy:  # another process drains, or keeps the lake quiet
             get_run_logger().info("%s", busy.what)
-        else:
-            self._sizes = sizes

@@ -199,16 +199,20 @@ def announce_destinations(state: LakeState) -> list[str]:
 
 
 def announce_journal(state: LakeState) -> list[str]:
-    """Send an event if pushed messages have waited long for the lake; return the message.
+    """Send an event if messages have waited long, or the journal is faulty; return the message.
 
-    Once: a Prefect Variable says that it was sent, until nothing waits that long any more.
+    Once: a Prefect Variable says that it was sent, until neither is so any more.
     """
-    since = state.status.pushes.waiting_since
-    waits = since is not None and machine_now() - since > WAITS_LONG
+    pushes = state.status.pushes
+    since = pushes.waiting_since
+    is_late = since is not None and machine_now() - since > WAITS_LONG
+    waits = is_late or pushes.journal_fault is not None
     was_sent = Variable.get(JOURNAL_WAITS, default=False)
     messages: list[str] = []
     if waits and not was_sent:
-        sentence = f"{' '.join(waiting_line(state.status.pushes))} Does a process drain it?"
+        sentence = " ".join(waiting_line(pushes))
+        if pushes.journal_fault is None:
+            sentence += " Does a process drain it?"
         messages = _announce(PUSH_FAILING, PUSHED.name, sentence)
     if waits != was_sent:
         Variable.set(JOURNAL_WAITS, waits, overwrite=True)

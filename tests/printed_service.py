@@ -111,7 +111,7 @@ ALERTS: tuple[Step, ...] = (
     ("alerts", "watch", "--no-follow"), ("alerts", "drain"),
 )  # fmt: skip
 
-_RANDOM = {"load_id", "run_id", "journal_id"}
+_RANDOM = {"load_id", "run_id", "journal_id", "folder"}
 _META = "; ".join(
     f"select {', '.join(column for column in columns if column not in _RANDOM)} "
     f"from meta.{table} order by all"

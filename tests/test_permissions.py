@@ -30,9 +30,10 @@ from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.publishing.publish import publish
 from fleetlake.receiving.drain import drain_all
+from fleetlake.receiving.journal_table import JOURNAL_FILE
 from fleetlake.service.rate_limit import CallLimit
 from fleetlake.settings import Settings, load_settings
-from tests.receiving.alert_messages import JOURNAL, push
+from tests.receiving.alert_messages import push
 
 STREAM = "accounts"
 STRANGER = 54321
@@ -517,7 +518,7 @@ def test_a_file_for_its_owner_only_can_be_opened_by_nobody_else_from_the_beginni
 
 def test_a_journal_that_another_user_planted_is_not_read(lake_path, tmp_path, monkeypatch):
     push(tmp_path / "journal", {"type": "reboot"})
-    give_away(tmp_path / "journal" / JOURNAL, monkeypatch)
+    give_away(tmp_path / "journal" / JOURNAL_FILE, monkeypatch)
 
     with pytest.raises(LakeError, match="belongs to user"):
         drain_all(lake_path, tmp_path / "journal")

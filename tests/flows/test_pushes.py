@@ -11,7 +11,7 @@ from fleetlake.lake import open_lake
 from fleetlake.receiving.drain import Drained
 from fleetlake.settings import Settings
 from tests.flows.alone import Alone
-from tests.receiving.alert_messages import JOURNAL, NOON, an_alert, push, with_id
+from tests.receiving.alert_messages import NOON, an_alert, push, with_id
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),
@@ -71,7 +71,7 @@ def test_what_arrives_during_a_run_is_drained_and_announced_in_it(
     named = settings.model_copy(update={"alert_events": ("failover",)})
     monkeypatch.setattr(pushes, "load_settings", lambda: named)
     monkeypatch.setattr(alert_events, "lake_now", lambda *_: NOON)
-    (settings.push_journal / JOURNAL).mkdir(parents=True)
+    push(settings.push_journal)
     clock += [
         lambda: push(settings.push_journal, with_id(an_alert(1))),
         lambda: None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetlake.lake import open_lake
 from fleetlake.lake_address import SharedLake
 from fleetlake.receiving.drain import read_positions
-from fleetlake.receiving.journal_reader import journals
+from fleetlake.receiving.journal_table import read_waiting
 from tests.processes import UNSETTLED, fleetlake, service
 from tests.receiving.comparison import repeated_confirmations, wait_until_drained, word_of
 from tests.receiving.receivers import advance, deliver_all, receivers, subscribe
@@ -54,7 +54,7 @@ def test_alerts_pushed_to_two_machines_are_in_their_shared_lake_once(
     assert in_raw.is_equal, in_raw
     assert shown.is_equal, shown
     assert repeated_confirmations(shared) == 0
-    written = {id_: path for folder in folders for id_, path in journals(folder).items()}
+    waiting = [read_waiting(folder, {}) for folder in folders]
     with open_lake(shared, read_only=True) as lake:
-        assert set(read_positions(lake)) == set(written)
-    assert [len([*path.glob("*.log")]) for path in written.values()] == [1, 1]
+        assert set(read_positions(lake)) == {one.journal_id for one in waiting}
+    assert [one.messages for one in waiting] == [0, 0]

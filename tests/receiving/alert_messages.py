@@ -17,9 +17,8 @@ from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.machine.project import package_files
-from fleetlake.receiving.segments import encode_record, segment_path
+from tests.receiving.journals import write
 
-JOURNAL = "7a0e3e6e-2b1e-4c0a-9d5e-0c5d6f7a8b90"
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 POLLED, PUSHED = ENDPOINTS["alerts"], ENDPOINTS["pushed_alerts"]
 
@@ -77,14 +76,10 @@ def relayed(alert: dict[str, Any]) -> dict[str, Any]:
     return sent | ({"device_id": device, "router_details": {"id": device}} if device else {})
 
 
-def push(folder: Path, *bodies: Any, segment: int = 1, at: datetime = NOON) -> None:
-    """Append messages to a journal, as a receiver does before it answers 200."""
-    journal = folder / JOURNAL
-    journal.mkdir(parents=True, exist_ok=True)
-    with segment_path(journal, segment).open("ab") as file:
-        for body in bodies:
-            content = body if isinstance(body, bytes) else msgspec.json.encode(body)
-            file.write(encode_record(content, at))
+def push(folder: Path, *bodies: Any, at: datetime = NOON) -> None:
+    """Store messages in a journal, as a receiver does before it answers 200."""
+    contents = [body if isinstance(body, bytes) else msgspec.json.encode(body) for body in bodies]
+    write(folder, *contents, at=at)
 
 
 def poll(lake: Lake, alerts: Iterable[dict[str, Any]]) -> Committed:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fleetlake.lake import open_lake
+from fleetlake.receiving.journal_table import journal_bytes
 from tests.receiving.bench_sender import Sender, cpu_seconds, memory_mb, percentile
 from tests.receiving.comparison import wait_until_drained
 from tests.receiving.receivers import ReceiverProcess, receivers
@@ -22,24 +23,20 @@ WARM_UP_SECONDS = 20.0
 
 @dataclass
 class Watched:
-    """What was seen every half minute: memory of both processes in MB, and the journal's files."""
+    """What was seen every half minute: memory of both processes and the journal's files, in MB."""
 
     receiver_mb: list[float] = field(default_factory=list)
     drainer_mb: list[float] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)
-    newest_segment: int = 0
+    journal_mb: list[float] = field(default_factory=list)
 
-    def look(self, pid: int, drainer: int, journals: Path) -> None:
+    def look(self, pid: int, drainer: int, journal: Path) -> None:
         """Note and print what is so now."""
         self.receiver_mb.append(round(memory_mb(pid), 1))
         self.drainer_mb.append(round(memory_mb(drainer), 1))
-        found = [*journals.glob("*/*.log")]
-        self.segments.append(len(found))
-        self.newest_segment = max(int(one.stem) for one in found) if found else 0
-        size = sum(one.stat().st_size for one in found)
+        self.journal_mb.append(round(journal_bytes(journal) / 1e6, 2))
         sys.stdout.write(
             f"receiver {self.receiver_mb[-1]:.1f} MB, drainer {self.drainer_mb[-1]:.1f} MB, "
-            f"{len(found)} segments of {size / 1e6:.1f} MB\n"
+            f"journal {self.journal_mb[-1]:.2f} MB\n"
         )
         sys.stdout.flush()
 
@@ -53,7 +50,7 @@ async def _watch(look: Callable[[], None]) -> None:
 def soaked(folder: Path, seconds: float, rate: float) -> dict[str, float]:
     """Push at a rate for some time; return memory at start, middle and end, and what it cost.
 
-    Fails if the lake lacks a message, or if a drained segment stays.
+    Fails if the lake lacks a message, or if drained messages stay.
     """
     journals, lake = folder / "journals", folder / "lake"
     with open_lake(lake):  # creates it
@@ -79,7 +76,7 @@ def soaked(folder: Path, seconds: float, rate: float) -> dict[str, float]:
         [(rows,)] = opened.rows("select count(*) from raw.pushed_alerts where router_id > 0")
         [(commits,)] = opened.rows("select count(*) from meta.loads")
     assert rows >= len(sender.milliseconds), f"{rows} of {len(sender.milliseconds)} are in the lake"
-    assert watched.segments[-1] == 1, "drained segments stay"
+    assert watched.journal_mb[-1] < 1, "drained messages stay"
     return _figures(sender, watched, before, after, seconds) | {"commits": commits}
 
 
@@ -117,7 +114,6 @@ def _figures(
             f"{name}_cpu_pct": round(100 * used / seconds, 1),
         }
     return found | {
-        "segments_written": watched.newest_segment,
-        "segments_at_most": max(watched.segments),
-        "segments_left": watched.segments[-1],
+        "journal_most_mb": max(watched.journal_mb),
+        "journal_end_mb": watched.journal_mb[-1],
     }

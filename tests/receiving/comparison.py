@@ -15,7 +15,7 @@ from fleetlake.decoding.pushed import WITHOUT_ID
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake_address import LakeAddress
 from fleetlake.receiving.drain import read_positions
-from fleetlake.receiving.journal_reader import START, bytes_after, journals
+from fleetlake.receiving.journal_table import read_waiting
 from tests.processes import Service
 from tests.receiving.alert_messages import staged
 from tests.simulator.service import keys, last_segment
@@ -163,20 +163,16 @@ def _repeats(lake: Lake, name: str) -> int:
     return int(count)
 
 
-def undrained_bytes(lake: LakeAddress, folders: Sequence[Path]) -> int:
-    """Return how many bytes of some journal folders the lake does not have yet."""
+def undrained(lake: LakeAddress, folders: Sequence[Path]) -> int:
+    """Return how many messages of some journals the lake does not have yet."""
     with open_lake(lake, read_only=True) as opened:
         positions = read_positions(opened)
-    return sum(
-        bytes_after(path, positions.get(journal_id, START))
-        for folder in set(folders)
-        for journal_id, path in journals(folder).items()
-    )
+    return sum(read_waiting(folder, positions).messages for folder in set(folders))
 
 
 def wait_until_drained(lake: LakeAddress, folders: Sequence[Path], *, seconds: float = 180) -> None:
     """Wait until the lake has everything that the journals of some folders hold."""
     until = time.monotonic() + seconds
-    while undrained_bytes(lake, folders):
+    while undrained(lake, folders):
         assert time.monotonic() < until, "the journals are not drained"
         time.sleep(0.2)

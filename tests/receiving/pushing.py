@@ -13,7 +13,6 @@ import httpx
 from starlette.applications import Starlette
 
 from fleetlake.receiving.intake import Intake, open_intake
-from fleetlake.receiving.journal_reader import journals
 from fleetlake.receiving.push_app import create_app
 from fleetlake.settings import Settings
 from tests.receiving.journals import bodies
@@ -98,5 +97,5 @@ async def until(is_true: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def stored(folder: Path) -> list[bytes]:
-    """Return the bodies in all journals of a folder."""
-    return [body for path in journals(folder / "push-journal").values() for body in bodies(path)]
+    """Return the bodies in the journal of a folder."""
+    return bodies(folder / "push-journal")

@@ -1,23 +1,29 @@
 """From the journal into the lake: committed with the position, once, and kept if unreadable."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.alert_tail import AlertTail
 from fleetlake.lake.locks import drain_lock, quiet_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained, drain_all, drain_once, read_positions
-from fleetlake.receiving.journal_reader import Position
-from fleetlake.receiving.segments import segment_path, segments
+from fleetlake.receiving.journal_table import (
+    JOURNAL_FILE,
+    JournalTable,
+    JournalUnavailable,
+    Position,
+    place_of,
+)
 from tests.receiving.alert_messages import (
-    JOURNAL,
     NOON,
     an_alert,
     poll,
@@ -26,6 +32,7 @@ from tests.receiving.alert_messages import (
     with_id,
     without_id,
 )
+from tests.receiving.journals import bodies, on_disk, read
 
 
 @pytest.fixture
@@ -115,31 +122,36 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_stops_nothing(lake_path,
     assert kept == [("pushed_alerts", letter) for letter in letters]
 
 
-def test_the_position_is_committed_with_the_rows_and_read_segments_are_removed(lake_path, folder):
-    push(folder, with_id(an_alert(1)), segment=1)
-    push(folder, with_id(an_alert(2)), segment=2)
+def test_the_position_is_committed_with_the_rows_and_drained_messages_are_deleted(
+    lake_path, folder
+):
+    push(folder, with_id(an_alert(1)), with_id(an_alert(2)))
+    journal_id = read(folder).journal_id
 
     drain_once(lake_path, folder)
 
-    size = segment_path(folder / JOURNAL, 2).stat().st_size
     with open_lake(lake_path) as lake:
-        assert read_positions(lake) == {JOURNAL: Position(2, size)}
-    assert segments(folder / JOURNAL) == [2]
+        assert read_positions(lake) == {journal_id: Position(2, place_of(folder))}
+    assert b"failed over" not in on_disk(folder)
     assert drain_once(lake_path, folder).is_nothing
 
 
-def test_segments_left_by_a_drain_killed_after_its_commit_are_removed_without_news(
+def test_messages_left_by_a_drain_killed_after_its_commit_are_deleted_without_news(
     lake_path, folder, monkeypatch
 ):
-    push(folder, with_id(an_alert(1)), segment=1)
-    push(folder, with_id(an_alert(2)), segment=2)
+    push(folder, with_id(an_alert(1)))
+
+    def fail(*_: object) -> None:
+        raise JournalUnavailable("database or disk is full")
+
     with monkeypatch.context() as patch:
-        patch.setattr(drain, "remove_until", lambda *_: None)
-        drain_once(lake_path, folder)
-    assert segments(folder / JOURNAL) == [1, 2]
+        patch.setattr(JournalTable, "delete_until", fail)
+        with pytest.raises(JournalUnavailable):
+            drain_once(lake_path, folder)
+    assert len(bodies(folder)) == 1
 
     assert drain_once(lake_path, folder).is_nothing
-    assert segments(folder / JOURNAL) == [2]
+    assert bodies(folder) == []
 
 
 def test_many_messages_are_committed_in_limited_batches(lake_path, folder, monkeypatch):
@@ -150,12 +162,9 @@ def test_many_messages_are_committed_in_limited_batches(lake_path, folder, monke
     assert drain_all(lake_path, folder) == Drained(messages=3, alerts=3)
 
 
-def test_a_batch_is_limited_by_bytes_over_all_journals(lake_path, folder, monkeypatch):
+def test_a_batch_is_limited_by_bytes(lake_path, folder, monkeypatch):
     monkeypatch.setattr(drain, "MOST_BYTES", 1_000)
-    another = folder / JOURNAL.replace("7", "8")
-    push(folder, *(with_id(an_alert(n)) for n in range(2)))
-    (folder / JOURNAL).rename(another)
-    push(folder, *(with_id(an_alert(n)) for n in range(2, 4)))
+    push(folder, *(with_id(an_alert(n)) for n in range(4)))
 
     batches = [drain_once(lake_path, folder) for _ in range(3)]
 
@@ -190,15 +199,15 @@ def killing(request, monkeypatch) -> Iterator[pytest.MonkeyPatch]:
 
     with monkeypatch.context() as patch:
         if point == "before the removal":
-            patch.setattr(drain, "remove_until", remove)
+            patch.setattr(JournalTable, "delete_until", remove)
         else:
             patch.setattr(Lake, "execute", execute)
         yield patch
 
 
 def test_a_kill_around_the_commit_loses_and_doubles_nothing(lake_path, folder, killing):
-    push(folder, b"garbage", with_id(an_alert(1)), without_id(an_alert(2)), segment=1)
-    push(folder, with_id(an_alert(3)), segment=2)
+    push(folder, b"garbage", with_id(an_alert(1)), without_id(an_alert(2)))
+    push(folder, with_id(an_alert(3)))
     with pytest.raises(Killed):
         drain_once(lake_path, folder)
     killing.undo()
@@ -211,42 +220,71 @@ def test_a_kill_around_the_commit_loses_and_doubles_nothing(lake_path, folder, k
     assert rows(lake_path, "select count(*) from meta.journal_positions") == [(1,)]
 
 
-def test_a_lake_restored_from_a_backup_takes_again_what_the_journal_still_holds(lake_path, folder):
+def test_a_lake_restored_from_a_backup_says_which_messages_it_lacks(lake_path, folder):
     push(folder, with_id(an_alert(1)))
     drain_once(lake_path, folder)
-    push(folder, with_id(an_alert(2)), segment=1)
-    drain_once(lake_path, folder)
-    with open_lake(lake_path) as lake, lake.transaction():  # as a backup made in between has it
+    with open_lake(lake_path) as lake, lake.transaction():  # as an earlier backup has it
         lake.execute("delete from meta.journal_positions")
-        lake.execute("delete from raw.pushed_alerts where push_id like '%2'")
+        lake.execute("delete from raw.pushed_alerts")
+    push(folder, with_id(an_alert(2)))
 
-    assert drain_all(lake_path, folder) == Drained(messages=2, alerts=1)
+    assert drain_all(lake_path, folder) == Drained(messages=1, alerts=1, losses=1)
+    [summary] = journal_events(lake_path)
+    assert "lacks message 1, which went into another lake" in summary
+
+
+def journal_events(lake_path: Path) -> list[str]:
+    return [one for (one,) in rows(lake_path, "select summary from meta.events order by 1")]
 
 
 def test_a_journal_older_than_the_lakes_position_is_read_anew_and_an_event_says_so(
     lake_path, folder
 ):
-    push(folder, with_id(an_alert(1)), segment=7)
+    push(folder, with_id(an_alert(1)), with_id(an_alert(2)))
+    old = {file: file.read_bytes() for file in folder.iterdir()}
+    push(folder, with_id(an_alert(3)))
     drain_once(lake_path, folder)
-    segment_path(folder / JOURNAL, 7).unlink()
-    push(folder, with_id(an_alert(1)), with_id(an_alert(2)), segment=2)
+    for file, content in old.items():
+        file.write_bytes(content)
 
-    assert drain_once(lake_path, folder) == Drained(messages=2, alerts=1)
+    assert drain_once(lake_path, folder) == Drained(messages=2, losses=1)
     assert drain_once(lake_path, folder).is_nothing
-    [(kind, summary)] = rows(lake_path, "select kind, summary from meta.events")
-    assert kind == "journal"
+    [summary] = journal_events(lake_path)
     assert "read from its beginning" in summary
 
 
-def test_damage_in_a_journal_is_an_event_and_the_messages_around_it_are_kept(lake_path, folder):
+def test_a_lost_journal_is_an_event_and_the_messages_of_a_new_one_are_kept(lake_path, folder):
     push(folder, with_id(an_alert(1)))
-    with segment_path(folder / JOURNAL, 1).open("ab") as file:
-        file.write(b"\x00" * 40 + b"rubbish")
+    drain_once(lake_path, folder)
+    for file in folder.iterdir():
+        file.unlink()
+
+    lost = drain_once(lake_path, folder)
     push(folder, with_id(an_alert(2)))
 
-    assert drain_once(lake_path, folder) == Drained(messages=2, alerts=2, damages=1)
-    [(summary,)] = rows(lake_path, "select summary from meta.events")
-    assert "is damaged: segment 1: 47 bytes" in summary
+    assert lost == Drained(losses=1)
+    assert drain_once(lake_path, folder) == Drained(messages=1, alerts=1)
+    [summary] = journal_events(lake_path)
+    assert "is lost or was replaced" in summary
+    assert rows(lake_path, "select count(*) from meta.journal_positions") == [(1,)]
+
+
+def test_damage_in_a_journal_is_an_event_and_the_messages_around_it_are_kept(lake_path, folder):
+    push(folder, *(with_id(an_alert(n)) for n in (1, 2, 3)))
+    with closing(sqlite3.connect(folder / JOURNAL_FILE)) as connection, connection:
+        connection.execute("update messages set body = x'00' where number = 2")
+
+    assert drain_once(lake_path, folder) == Drained(messages=2, alerts=2, losses=1)
+    [summary] = journal_events(lake_path)
+    assert "is damaged: message 2" in summary
+
+
+def test_an_unreadable_journal_stops_the_drain_and_says_what_to_do(lake_path, folder):
+    push(folder, with_id(an_alert()))
+    (folder / JOURNAL_FILE).write_bytes(b"rubbish" * 999)
+
+    with pytest.raises(LakeError, match="move the folder away"):
+        drain_once(lake_path, folder)
 
 
 def test_only_one_process_drains_a_lake_and_maintenance_waits_for_it(lake_path, folder):

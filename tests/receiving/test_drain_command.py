@@ -47,10 +47,10 @@ def test_it_says_what_it_brought_into_the_lake_and_a_second_run_that_nothing_wai
     assert count(lake_path) == 2
 
 
-def test_it_says_how_many_damaged_parts_it_skipped():
-    assert in_words(Drained(messages=1_200, alerts=1, damages=2)) == (
+def test_it_says_how_many_faults_the_journal_has():
+    assert in_words(Drained(messages=1_200, alerts=1, losses=2)) == (
         "1,200 messages drained: 1 new alert, 0 in quarantine, "
-        "2 damaged parts skipped (`fleetlake events`)."
+        "2 faults of the journal (`fleetlake events list`)."
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,13 +39,15 @@ class Waits(threading.Event):
 
 @pytest.fixture
 def committed(monkeypatch) -> list[Drained]:
-    """Let the drain commit one message each time; return the commits."""
+    """Return the commits of a drain."""
     commits: list[Drained] = []
 
-    def commit(*_: object, **__: object) -> Drained:
-        commits.append(Drained(messages=1))
-        return commits[-1]
+    def commit(*words: Any, **options: Any) -> Drained:
+        if not (drained := once(*words, **options)).is_nothing:
+            commits.append(drained)
+        return drained
 
+    once = drain.drain_once
     monkeypatch.setattr(drain, "drain_once", commit)
     return commits
 
@@ -62,12 +65,17 @@ def test_a_message_is_committed_at_once_and_the_next_ones_after_a_pause(
     assert min(later) > drain.COMMIT_SECONDS / 2
 
 
-def test_an_idle_journal_costs_no_commit(lake_path, folder, committed):
+def test_an_idle_journal_costs_no_commit_and_no_look_at_the_lake(
+    lake_path, folder, committed, monkeypatch
+):
     push(folder, with_id(an_alert()))
+
+    opened = []
+    monkeypatch.setattr(drain, "open_lake", lambda *w, **o: opened.append(w) or open_lake(*w, **o))
 
     Drain(lake_path, folder).run(Waits(50))
 
-    assert len(committed) == 1
+    assert len(committed) == len(opened) == 1
 
 
 def test_large_messages_that_do_not_fit_into_one_commit_are_brought_by_the_next(

@@ -1,12 +1,15 @@
 """Pushed alerts in what keeps a lake right: status, check, repair, retention, erasure, rebuild."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import UsageError
 from fleetlake.lake import Lake, open_lake
@@ -18,14 +21,15 @@ from fleetlake.lake.retention_rules import set_rules
 from fleetlake.loading.ingest import endpoint_with_past, endpoints_to_read
 from fleetlake.loading.quarantine import quarantined, retry_quarantined
 from fleetlake.loading.repair import plan_repair, repair
-from fleetlake.monitoring.push_status import PushStatus, push_status
+from fleetlake.monitoring.doctor import run_checks
+from fleetlake.monitoring.push_status import PushStatus, push_status, waiting_line
 from fleetlake.privacy.erase import erase
-from fleetlake.privacy.journal_purge import blank_until
 from fleetlake.receiving.drain import drain_all
-from fleetlake.receiving.journal_reader import START, Position, bytes_after
+from fleetlake.receiving.journal_table import JOURNAL_FILE, JournalDamaged, JournalTable
+from fleetlake.settings import Settings
 from tests.conftest import Sim
+from tests.processes import environment
 from tests.receiving.alert_messages import (
-    JOURNAL,
     NOON,
     an_alert,
     poll,
@@ -34,7 +38,7 @@ from tests.receiving.alert_messages import (
     with_id,
     without_id,
 )
-from tests.receiving.journals import bodies, record, write_segment
+from tests.receiving.journals import bodies, on_disk
 
 FIRST, SECOND, THIRD = an_alert(1), an_alert(2, seconds=90), an_alert(3, seconds=180, router=8)
 IDS = [alert["created_at_timeuuid"] for alert in (FIRST, SECOND, THIRD)]
@@ -100,7 +104,34 @@ def test_the_status_counts_what_polls_and_pushes_do_not_have_in_common(lake, fol
         waiting_bytes=found.waiting_bytes,
         waiting_since=NOON,
     )
-    assert found.waiting_bytes == pytest.approx(300, rel=0.5)
+    assert found.waiting_bytes == sum(map(len, bodies(folder)))
+
+
+def test_a_damaged_or_lost_journal_is_in_the_status_and_fails_doctor_and_check(
+    lake, lake_path, folder
+):
+    settings = Settings(lake=lake_path, push_journal=folder)
+    push(folder, with_id(an_alert(4)))
+    [whole] = [one for one in run_checks(settings) if one.name == "journal"]
+    (folder / JOURNAL_FILE).write_bytes(b"rubbish" * 999)
+    damaged = push_status(lake, now=NOON, journal=folder)
+    [failed] = [one for one in run_checks(settings) if one.name == "journal"]
+    lake.connection.close()
+    checked = CliRunner().invoke(
+        app, ["check"], env={**environment(lake_path.parent), "COLUMNS": "200"}
+    )
+    (folder / JOURNAL_FILE).unlink()
+    with open_lake(lake_path, read_only=True) as again:
+        lost = push_status(again, now=NOON, journal=folder)
+
+    assert (whole.found, whole.error) == ("whole; 1 pushed message not in the lake yet", None)
+    assert damaged.waiting_messages is None
+    [line] = waiting_line(damaged)
+    assert "is damaged: file is not a database" in line
+    assert "move the folder away" in line
+    assert failed.error is not None
+    assert isinstance(checked.exception, JournalDamaged)
+    assert "is lost or was replaced" in (lost.journal_fault or "")
 
 
 def test_a_young_push_is_not_called_unconfirmed_and_a_young_alert_not_unpushed(lake, folder):
@@ -226,40 +257,43 @@ def test_an_erased_router_is_in_no_table_and_no_journal(sim: Sim, folder: Path) 
 
     receipt = erase(sim.settings(), [(Thing.ROUTER, 7)])
 
-    kept = [file.read_bytes() for file in (folder / JOURNAL).iterdir() if file.is_file()]
-    assert sum(b"failed over" in text or b"Ann" in text for text in kept) == 0
+    assert b"failed over" not in on_disk(folder)
+    assert b"Ann" not in on_disk(folder)
     [journal] = [one for one in receipt.outlets if one.outlet.startswith("pushed messages")]
-    assert "1 journal:" in journal.done
+    assert (journal.done, journal.left_to_do) == ("in the lake, and deleted here", "")
     with open_lake(sim.settings().lake) as lake:
         assert shown(lake) == [IDS[2]]
         assert push_status(lake, now=NOON, journal=folder).waiting_messages == 0
-    assert bytes_after(folder / JOURNAL, START) > 0
-    push(folder, with_id(an_alert(5)), with_id(an_alert(6, router=8)))
-    drained = drain_all(sim.settings().lake, folder)
-    assert (drained.messages, drained.alerts, drained.damages) == (2, 1, 0)
 
 
 @pytest.mark.proof
-def test_a_journal_overwritten_by_an_erasure_is_read_again_without_effect(
+def test_a_push_about_an_erased_router_leaves_the_journal_with_the_next_drain(
     sim: Sim, folder: Path
 ) -> None:
     push(folder, with_id(FIRST), with_id(THIRD))
     drain_all(sim.settings().lake, folder)
-    erase(sim.settings(), [(Thing.ROUTER, 7)])
-    with open_lake(sim.settings().lake) as lake, lake.transaction():
-        lake.execute("delete from meta.journal_positions")
+    with closing(JournalTable(folder)) as receiver:  # which keeps the files open
+        receiver.probe()
+        erase(sim.settings(), [(Thing.ROUTER, 7)])
+        push(folder, with_id(an_alert(5)), with_id(an_alert(6, router=8)))
 
-    drained = drain_all(sim.settings().lake, folder)
+        drained = drain_all(sim.settings().lake, folder)
 
-    assert (drained.alerts, drained.dead_letters, drained.damages) == (0, 0, 0)
+        assert (drained.messages, drained.alerts, drained.losses) == (2, 1, 0)
+        assert b"failed over" not in on_disk(folder)
 
 
-def test_an_erasure_removes_nothing_from_a_journal_that_was_replaced_and_not_read_yet(tmp_path):
-    for number in (1, 2):
-        write_segment(tmp_path, number, record(b"%d" % number))
+@pytest.mark.proof
+def test_a_journal_that_cannot_be_emptied_is_a_failed_copy_of_the_erasure(
+    sim: Sim, folder: Path
+) -> None:
+    push(folder, with_id(FIRST))
+    drain_all(sim.settings().lake, folder)
+    (folder / JOURNAL_FILE).write_bytes(b"rubbish" * 999)
 
-    assert blank_until(tmp_path, Position(9, 30)) == 0
-    assert bodies(tmp_path) == [b"1", b"2"]
+    receipt = erase(sim.settings(), [(Thing.ROUTER, 7)])
+
+    assert [one.is_failed for one in receipt.outlets if one.outlet.endswith(str(folder))] == [True]
 
 
 def test_a_dead_letter_that_can_be_read_by_now_becomes_a_row(lake, lake_path, folder):

@@ -103,7 +103,7 @@ def found(folder: Path, change: Callable[[Lake], object] = lambda _: None, **wan
 
 def pushed(folder: Path, alert: object, *, minutes_before_poll: int) -> None:
     at = POLLED_AT - timedelta(minutes=minutes_before_poll)
-    push(folder / "journal", alert, segment=2, at=at)
+    push(folder / "journal", alert, at=at)
     drain_all(folder / "lake", folder / "journal")
 
 

@@ -426,7 +426,7 @@ def test_a_full_disk_gets_503_and_after_it_has_space_200(tmp_path):
         codes += [pushed(b"after")]
 
     assert codes == [200, 503, 200]
-    assert (health.status_code, health.json()) == (503, {"journal": "File too large"})
+    assert (health.status_code, health.json()) == (503, {"journal": "disk I/O error"})
     assert stored(tmp_path) == [b"before", b"after"]
 
 

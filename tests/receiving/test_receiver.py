@@ -4,9 +4,9 @@ import asyncio
 import os
 import re
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from errno import ENOSPC
-from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -18,14 +18,13 @@ from uvicorn.server import ServerState
 from fleetlake.errors import Unreachable, UsageError
 from fleetlake.receiving import intake, push_body, push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
+from fleetlake.receiving.journal_table import JournalTable, PushedMessage
 from fleetlake.receiving.push_app import create_app
 from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.push_protocol import PushProtocol
 from fleetlake.receiving.push_refusals import STATUS, PushRefusal
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.push_server import require_addresses
-from fleetlake.receiving.recent_messages import RecentMessages
-from fleetlake.receiving.segment_writer import SegmentWriter
 from fleetlake.serving.bounded_protocol import HEADER_BYTES
 from fleetlake.serving.web_server import listen
 from tests.receiving.pushing import (
@@ -216,12 +215,16 @@ def test_the_rest_of_a_refused_message_is_read_up_to_a_limit_unless_its_sender_w
     assert len(messages) == left
 
 
-def test_the_signatures_of_the_messages_stored_last_are_remembered():
-    recent = RecentMessages(size=2)
-    for signature_ in (b"1", b"2", b"3"):
-        recent.add(signature_)
+def test_the_signatures_of_the_messages_stored_last_are_remembered(tmp_path, monkeypatch):
+    monkeypatch.setattr(intake, "REMEMBERED", 2)
 
-    assert [recent.has(signature_) for signature_ in (b"1", b"2", b"3")] == [False, True, True]
+    async def ask(receiver):
+        for body in (b"1", b"2", b"3", b"3", b"2", b"1"):
+            assert (await receiver.push(body)).status_code == 200
+        return receiver.intake.counts.repeated
+
+    assert answers(tmp_path, ask) == 2
+    assert stored(tmp_path) == [b"1", b"2", b"3", b"1"]
 
 
 def test_headers_over_the_limit_get_431(tmp_path):
@@ -278,14 +281,11 @@ def test_only_allowed_networks_may_push(tmp_path, sender, status):
 
 
 def failing_journal(folder, **limits):
-    def no_space(_: int) -> None:
-        raise OSError(ENOSPC, os.strerror(ENOSPC))
+    class Full(JournalTable):
+        def append(self, _: object) -> None:
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
 
-    return open_journal(
-        folder / "full",
-        limits=JournalLimits(**limits),
-        new_writer=partial(SegmentWriter, flush=no_space),
-    )
+    return open_journal(folder / "full", limits=JournalLimits(**limits), new_table=Full)
 
 
 def test_a_full_disk_gets_503_with_the_time_to_try_again_and_health_says_why(tmp_path):
@@ -302,9 +302,11 @@ def test_a_full_disk_gets_503_with_the_time_to_try_again_and_health_says_why(tmp
 def test_a_refused_message_that_is_sent_again_is_stored(tmp_path):
     disk = {"is_full": True}
 
-    def flush(_: int) -> None:
-        if disk["is_full"]:
-            raise OSError(ENOSPC, os.strerror(ENOSPC))
+    class Table(JournalTable):
+        def append(self, messages: Sequence[PushedMessage]) -> None:
+            if disk["is_full"]:
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+            super().append(messages)
 
     async def ask(receiver):
         first = await receiver.push()
@@ -314,7 +316,7 @@ def test_a_refused_message_that_is_sent_again_is_stored(tmp_path):
     journal = open_journal(
         tmp_path / "push-journal",
         limits=JournalLimits(pause_seconds=0),
-        new_writer=partial(SegmentWriter, flush=flush),
+        new_table=Table,
     )
 
     assert answers(tmp_path, ask, journal=journal) == (503, 200)

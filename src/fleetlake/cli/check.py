@@ -28,7 +28,8 @@ def check(
 
     The quick check compares the size and the footer of each file with the catalog, the catalog
     with itself, and watermarks, proven ranges and counts of loads with the rows. It takes seconds.
-    The full check also compares the checksum of each file, and so finds any flipped byte.
+    The full check also compares the checksum of each file, and so finds any flipped byte. Both read
+    the journal of pushed messages as a whole.
 
     Ends with exit code 7 if something is damaged; `fleetlake repair --dry-run` then says what was
     lost. Findings are also recorded in `meta.events`.
@@ -36,6 +37,7 @@ def check(
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, copy_progress
     from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
+    from fleetlake.monitoring.push_status import require_whole_journal
     from fleetlake.settings import load_settings
 
     settings = load_settings()
@@ -49,6 +51,7 @@ def check(
     note_damage(settings.lake, report)
     if report.damages:
         raise damage_error(settings.lake, report)
+    require_whole_journal(settings)
 
 
 def _print_report(report: "CheckReport", rows: list[tuple[str, str, str, str]]) -> None:

@@ -198,12 +198,15 @@ META: dict[str, dict[str, str]] = {
         "alerted_at": _TIME,  # the push's, to find confirmations by time
         "confirmed_at": _TIME,
     },
-    # How far each journal of pushed messages is committed: the segment and the bytes of it.
+    # How far each journal of pushed messages is committed: the number of a message, in `offset`.
+    # Builds before 2026-11-25 wrote a segment and the bytes of it; `segment` is 0 now. `folder` is
+    # where the journal was: see fleetlake.receiving.journal_table.
     "journal_positions": {
         "journal_id": "VARCHAR",
         "segment": "BIGINT",
         "offset": "BIGINT",
         "committed_at": _TIME,
+        "folder": "VARCHAR",
     },
     # How far alerts were announced to Prefect: see fleetlake.lake.new_alerts.
     "announced": {

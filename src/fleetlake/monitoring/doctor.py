@@ -30,6 +30,7 @@ from fleetlake.loading.run import service_now
 from fleetlake.machine.io_faults import not_writable
 from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.monitoring.push_states import push_faults, push_notes, push_statuses
+from fleetlake.monitoring.push_status import require_whole_journal
 from fleetlake.monitoring.status import lake_now
 from fleetlake.publishing.publish import published_folder
 from fleetlake.receiving.misnamed_signature import misnamed_signature
@@ -59,6 +60,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         "lake": _lake,
         "integrity": _integrity,
         "pushes": _pushes,
+        "journal": _journal,
         "disk": _disk,
         "permissions": _permissions,
         "vendor words": _vendor_words,
@@ -153,6 +155,20 @@ def _pushes(settings: Settings) -> str:
             " ".join(faults), remedy="Run the commands above; `fleetlake alerts setup` also tests."
         )
     return " ".join([counted(len(found), "push destination") + ".", *push_notes(found)])
+
+
+def _journal(settings: Settings) -> str:
+    """Read the journal of pushed messages as a whole."""
+    try:
+        waiting = require_whole_journal(settings)
+    except OSError as error:
+        raise LakeError(
+            f"The journal in {settings.push_journal} cannot be read: {error.strerror or error}.",
+            remedy="Make it readable for this user, or set FLEETLAKE_PUSH_JOURNAL.",
+        ) from None
+    if waiting.journal_id is None:
+        return "none yet"
+    return f"whole; {counted(waiting.messages, 'pushed message')} not in the lake yet"
 
 
 def _require_creatable(lake: Path) -> None:

@@ -312,12 +312,12 @@ METRICS = (
     ),
     _of_pushes(
         "fleetlake_push_waiting_messages",
-        "Messages in the journals of this machine that are not in the lake yet.",
+        "Messages in the journal of this machine that are not in the lake yet.",
         lambda pushes: pushes.waiting_messages,
     ),
     _of_pushes(
         "fleetlake_push_waiting_bytes",
-        "Size of the messages in the journals of this machine that are not in the lake yet.",
+        "Size of the messages in the journal of this machine that are not in the lake yet.",
         lambda pushes: pushes.waiting_bytes,
     ),
     Metric(

@@ -1,31 +1,35 @@
 """The status of pushed alerts: how they compare with the polled ones, and what is still waiting."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from fleetlake.endpoints import PUSHED
-from fleetlake.lake import Lake
+from fleetlake.errors import LakeError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.confirmation import polled_endpoint
 from fleetlake.lake.meta_tables import has_meta
 from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT
 from fleetlake.receiving.drain import read_positions
-from fleetlake.receiving.journal_reader import START, Position, bytes_after, journals, read_batch
+from fleetlake.receiving.journal_table import (
+    JournalDamaged,
+    Position,
+    Waiting,
+    read_waiting,
+    require_whole,
+)
 from fleetlake.service.clock import machine_now
+from fleetlake.settings import Settings
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import counted
 
 CONFIRMED_WITHIN = timedelta(hours=1)
 """Polls read an alert sooner than this after it was pushed."""
 
-MOST_COUNTED = 100_000
-"""Up to this many waiting messages are counted."""
-
 WAITS_LONG = timedelta(minutes=10)
 """A message that has waited for the lake this long was left behind: a drain takes seconds."""
-
-_PART_BYTES = 8_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +40,8 @@ class PushStatus:
     were polled and created in the last day, after the first push, and no push brought them.
     `spared_calls` of the last day were not made because pushes bring the alerts.
     `dead_letters` could not be read and wait in quarantine. `waiting_messages` and `waiting_bytes`
-    are in the journals of this machine; None if those cannot be read. `waiting_since` is when the
-    oldest of them was received.
+    are in the journal of this machine; None if that cannot be read. `waiting_since` is when the
+    oldest of them was received. `journal_fault` says what is damaged or lost of the journal.
     """
 
     alerts: int = 0
@@ -49,45 +53,31 @@ class PushStatus:
     waiting_messages: int | None = 0
     waiting_bytes: int | None = 0
     waiting_since: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Waiting:
-    """Messages that no lake has yet, in all journals of a folder."""
-
-    messages: int | None = 0
-    bytes: int | None = 0
-    since: datetime | None = None
+    journal_fault: str | None = None
 
 
 def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatus:
-    """Return the status of pushed alerts in an open lake; `journal` is the folder of journals."""
+    """Return the status of pushed alerts in an open lake; `journal` is the journal's folder."""
     if not has_meta(lake, "confirmations"):  # only earlier releases have written the lake
-        waiting = _waiting(journal, {})
-        return PushStatus(
-            waiting_messages=waiting.messages,
-            waiting_bytes=waiting.bytes,
-            waiting_since=waiting.since,
-        )
+        return _of_journal(journal, {})
     [(alerts, first, last)] = lake.rows(
         f"select count(*), min(received_at), max(received_at) from raw.{PUSHED.name}"
     )
-    waiting = _waiting(journal, read_positions(lake))
-    return PushStatus(
+    return replace(
+        _of_journal(journal, read_positions(lake)),
         alerts=alerts,
         received_at=last,
         unconfirmed=_unconfirmed(lake, now) if alerts else 0,
         unpushed=_unpushed(lake, first, now) if alerts else 0,
         spared_calls=_spared_calls(lake) if alerts else 0,
         dead_letters=_dead_letters(lake),
-        waiting_messages=waiting.messages,
-        waiting_bytes=waiting.bytes,
-        waiting_since=waiting.since,
     )
 
 
 def waiting_line(pushes: PushStatus) -> Iterator[str]:
-    """Yield a sentence about the messages that wait in the journals, if there are any."""
+    """Yield sentences about a faulty journal, and about the messages that wait in it."""
+    if pushes.journal_fault:
+        yield pushes.journal_fault
     if pushes.waiting_bytes:
         messages = counted(pushes.waiting_messages or 0, "pushed message")
         since = pushes.waiting_since
@@ -135,31 +125,34 @@ def _dead_letters(lake: Lake) -> int:
     return int(count)
 
 
-def _waiting(folder: Path | None, positions: Mapping[str, Position]) -> _Waiting:
-    """Return what no lake has yet; None for its numbers if the journals are unreadable."""
-    unknown = _Waiting(messages=None, bytes=None)
-    if folder is None:
-        return unknown
-    messages, size = 0, 0
-    received: list[datetime] = []
+def _of_journal(folder: Path | None, positions: Mapping[str, Position]) -> PushStatus:
+    """Return what is known about the journal; None for its numbers if it cannot be read."""
+    waiting, fault = None, None
     try:
-        for journal_id, path in journals(folder).items():
-            after = positions.get(journal_id, START)
-            size += bytes_after(path, after)
-            first = read_batch(path, after, limit=1, max_bytes=_PART_BYTES).messages
-            received += [message.received_at for message in first]
-            messages += _count_after(path, after, MOST_COUNTED - messages)
-    except OSError:
-        return unknown
-    return _Waiting(messages=messages, bytes=size, since=min(received, default=None))
+        if folder is not None:
+            waiting = read_waiting(folder, positions)
+            require_whole(folder, positions, is_full=False)
+    except JournalDamaged as damaged:
+        fault = str(damaged)
+    except (OSError, LakeError) as error:
+        waiting = None
+        fault = f"The journal of pushed messages in {folder} cannot be read: {error}"
+    if waiting is None:
+        return PushStatus(waiting_messages=None, waiting_bytes=None, journal_fault=fault)
+    return PushStatus(
+        waiting_messages=waiting.messages,
+        waiting_bytes=waiting.bytes,
+        waiting_since=waiting.since,
+        journal_fault=fault,
+    )
 
 
-def _count_after(journal: Path, after: Position, most: int) -> int:
-    found = 0
-    while found < most:
-        batch = read_batch(journal, after, limit=most - found, max_bytes=_PART_BYTES)
-        if not batch.messages:
-            break
-        found += len(batch.messages)
-        after = batch.until
-    return found
+def require_whole_journal(settings: Settings) -> Waiting:
+    """Return what waits in the journal, whose every message was read. Raises: JournalDamaged."""
+    positions: dict[str, Position] = {}
+    if has_lake(settings.lake):
+        with open_lake(settings.lake, read_only=True) as lake:
+            if has_meta(lake, "journal_positions"):
+                positions = read_positions(lake)
+    require_whole(settings.push_journal, positions, is_full=True)
+    return read_waiting(settings.push_journal, positions)

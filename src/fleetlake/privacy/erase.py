@@ -6,10 +6,11 @@ what was found before, so running the command again finishes the work.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 
 from fleetlake.endpoints.relations import Thing
-from fleetlake.errors import UsageError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
@@ -20,11 +21,18 @@ from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.privacy.copies import earlier_backups, renew_published, renew_reports
-from fleetlake.privacy.journal_purge import drain_for_erasure, purge_journals
-from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
+from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
 from fleetlake.privacy.stale_exports import renew_exports
 from fleetlake.publishing.publish import published_folder
+from fleetlake.receiving.drain import drain_quiet, read_positions
+from fleetlake.receiving.journal_table import (
+    JournalTable,
+    JournalUnavailable,
+    has_journal,
+    read_waiting,
+)
 from fleetlake.settings import Settings
+from fleetlake.text.wording import counted
 
 OnStep = Callable[[str], None]
 
@@ -59,11 +67,11 @@ def erase(
         after = files
     else:
         with quiet_lake(lake, Patience(seconds=settings.busy_wait, on_busy=on_step)):
-            drain_for_erasure(settings)
+            [*_empty_journal(settings)]  # so that it is erased in the lake; reported below
             plan, done, files, has_marts = _erase_rows(lake, wanted, on_step)
             _renew_marts(settings, on_step, has_marts=has_marts)
             after = _purge(lake, on_step)
-            journals = [*purge_journals(settings)]
+            journals = [*_empty_journal(settings), *_journals_elsewhere(settings)]
         outlets = [*journals, *_renew_copies(settings, on_step), *_backups(backups, erased_at)]
     return Receipt(
         erased_at=erased_at,
@@ -73,6 +81,44 @@ def erase(
         is_dry_run=is_dry_run,
         seconds=time.monotonic() - began,
     )
+
+
+def _empty_journal(settings: Settings) -> Iterator[OutletReceipt]:
+    """Bring what waits in the journal into the lake and delete it here; yield what was done.
+
+    What arrives later about something erased is kept out of the lake by its tombstone, and deleted
+    by the next drain.
+    """
+    folder = settings.push_journal
+
+    def work() -> OutletReceipt | None:
+        drained = drain_quiet(settings.lake, folder, profile=settings.profile)
+        while not drained.is_nothing:
+            drained = drain_quiet(settings.lake, folder, profile=settings.profile)
+        if not has_journal(folder):
+            return None
+        with closing(JournalTable(folder)) as table:
+            if not table.delete_until(0):
+                raise JournalUnavailable("another process keeps reading the journal")
+        return OutletReceipt(outlet=outlet, done="in the lake, and deleted here")
+
+    outlet = f"pushed messages in {folder}"
+    yield from attempted(outlet, work)
+
+
+def _journals_elsewhere(settings: Settings) -> Iterator[OutletReceipt]:
+    """Yield what is left to do about the journals of other folders and machines."""
+    with open_lake(settings.lake, read_only=True) as lake:
+        ids = {*read_positions(lake)}
+    with suppress(OSError, LakeError):  # reported already
+        ids -= {read_waiting(settings.push_journal, {}).journal_id}
+    if ids:
+        yield OutletReceipt(
+            outlet="pushed messages in other folders",
+            done="not changed",
+            left_to_do=f"{counted(len(ids), 'journal')} elsewhere: run the same command "
+            "where their receivers run, or remove those that are no longer used.",
+        )
 
 
 def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:

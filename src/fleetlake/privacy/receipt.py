@@ -57,7 +57,7 @@ def attempted(outlet: str, work: Callable[[], OutletReceipt | None]) -> Iterator
     except FleetlakeError as error:
         done = OutletReceipt(outlet=outlet, done=f"{_FAILED}: {error.what}")
     except OSError as error:
-        done = OutletReceipt(outlet=outlet, done=f"{_FAILED}: {error.strerror}")
+        done = OutletReceipt(outlet=outlet, done=f"{_FAILED}: {error.strerror or error}")
     if done:
         yield done
 

@@ -1,5 +1,6 @@
 """One pushed message: checked, stored, answered. 200 means that it is on disk."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,11 +14,13 @@ from fleetlake.receiving.journal import Journal, JournalOverloaded, NotStored, o
 from fleetlake.receiving.push_body import BodyReader, discard
 from fleetlake.receiving.push_refusals import RETRY_AFTER_SECONDS, STATUS, PushRefusal, Refused
 from fleetlake.receiving.push_secrets import PushSecrets
-from fleetlake.receiving.recent_messages import RecentMessages
 from fleetlake.settings import Settings
 
 HEADER_BYTES = 16 * 2**10
 """Maximum size of all headers of a request."""
+
+REMEMBERED = 16_384
+"""So many messages are recognised if their sender repeats them; the lake recognises the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,8 @@ class Intake:
     sources: Sequence[IPv4Network | IPv6Network]
     bodies: BodyReader
     counts: IntakeCounts
-    recent: RecentMessages = field(default_factory=RecentMessages)
+    recent: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    """Signatures of the messages stored last."""
 
     async def answer(self, request: Request) -> PlainTextResponse:
         """Store the message of a request and return 200, or return why it is refused."""
@@ -67,11 +71,13 @@ class Intake:
         with self.bodies.holding() as held:
             body = await self.bodies.read(request, held)
             await self.secrets.require_signed(body, signature)
-            if self.recent.has(signature.digest):
+            if signature.digest in self.recent:
                 self.counts.repeated += 1
                 return
             await self._append(body)
-        self.recent.add(signature.digest)
+        self.recent[signature.digest] = None
+        if len(self.recent) > REMEMBERED:
+            self.recent.popitem(last=False)
         self.counts.stored += 1
         self.counts.stored_bytes += len(body)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleetlake.receiving.journal_reader import START, bytes_after, journals
+from fleetlake.receiving.journal_table import journal_bytes
 from fleetlake.receiving.push_refusals import PushRefusal
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -70,13 +70,13 @@ RECEIVER_METRICS = (
         "fleetlake_push_flush_seconds",
         "histogram",
         "le",
-        "Time to write a group of messages to the journal and flush it.",
+        "Time to commit a group of messages to the journal.",
     ),
     ReceiverMetric(
         "fleetlake_push_journal_bytes",
         "gauge",
         "",
-        "Size of all journals in the folder, drained messages included until they are removed.",
+        "Size of the journal's files.",
     ),
     ReceiverMetric(
         "fleetlake_push_drainer_up",
@@ -88,7 +88,7 @@ RECEIVER_METRICS = (
 
 
 def receiver_metrics(counts: IntakeCounts, folder: Path, *, is_draining: bool | None) -> str:
-    """Return the metrics of a receiver whose journals are in `folder`."""
+    """Return the metrics of a receiver whose journal is in `folder`."""
     samples: dict[str, Iterator[str]] = {
         "fleetlake_push_messages_total": iter([f" {counts.stored}"]),
         "fleetlake_push_bytes_total": iter([f" {counts.stored_bytes}"]),
@@ -97,7 +97,7 @@ def receiver_metrics(counts: IntakeCounts, folder: Path, *, is_draining: bool | 
             f'{{reason="{reason}"}} {counts.refused[reason]}' for reason in PushRefusal
         ),
         "fleetlake_push_flush_seconds": _histogram(counts.flushes),
-        "fleetlake_push_journal_bytes": iter([f" {_journal_bytes(folder)}"]),
+        "fleetlake_push_journal_bytes": iter([f" {journal_bytes(folder)}"]),
         "fleetlake_push_drainer_up": iter([] if is_draining is None else [f" {int(is_draining)}"]),
     }
     return "".join(
@@ -120,7 +120,3 @@ def _histogram(times: FlushTimes) -> Iterator[str]:
         yield f'_bucket{{le="{bound}"}} {total}'
     yield f"_sum {times.seconds!r}"
     yield f"_count {total}"
-
-
-def _journal_bytes(folder: Path) -> int:
-    return sum(bytes_after(journal, START) for journal in journals(folder).values())

@@ -9,20 +9,15 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from uuid import uuid4
 
 from fleetlake.machine.atomic_files import flush_folder
-from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
-from fleetlake.receiving.segment_writer import SegmentWriter
-from fleetlake.receiving.segments import encode_record, journal_folders
-
-LOCK_FILE = "writer.lock"
+from fleetlake.receiving.journal_table import JournalTable, JournalUnavailable, PushedMessage
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +41,7 @@ class JournalLimits:
 
 @dataclass(frozen=True)
 class _Waiting:
-    record: bytes
+    message: PushedMessage
     stored: asyncio.Future[None]
 
 
@@ -58,16 +53,13 @@ class Journal:
 
     def __init__(
         self,
-        path: Path,
-        writer: SegmentWriter,
-        lock: ExitStack,
+        table: JournalTable,
         *,
         limits: JournalLimits,
         on_flush: Callable[[float], object],
     ) -> None:
-        self.path = path
-        self._writer = writer
-        self._lock = lock
+        self.folder = table.folder
+        self._table = table
         self._limits = limits
         self._on_flush = on_flush
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -84,12 +76,11 @@ class Journal:
             raise NotStored("the receiver is stopping")
         if self._fault and time.monotonic() < self._paused_until:
             raise NotStored(_in_words(self._fault))
-        record = encode_record(body, received_at)
-        size = self._bytes + len(record)
+        size = self._bytes + len(body)
         if self._count and (self._count >= self._limits.messages or size > self._limits.bytes):
             raise JournalOverloaded(f"{self._count} messages wait for the disk")
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(record, loop.create_future())
+        waiting = _Waiting(PushedMessage(body=body, received_at=received_at), loop.create_future())
         self._waiting.append(waiting)
         self._count, self._bytes = self._count + 1, size
         if self._flushing is None:
@@ -102,12 +93,12 @@ class Journal:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                records = b"".join(one.record for one in batch)
-                error = await loop.run_in_executor(self._thread, self._write, records)
+                messages = [one.message for one in batch]
+                error = await loop.run_in_executor(self._thread, self._write, messages)
             except (RuntimeError, MemoryError) as fault:  # no thread or no memory is left
                 error = fault
             self._count -= len(batch)
-            self._bytes -= sum(len(one.record) for one in batch)
+            self._bytes -= sum(len(one.message.body) for one in batch)
             for one in batch:
                 if one.stored.done():
                     continue  # its request was cancelled
@@ -117,10 +108,10 @@ class Journal:
                     one.stored.set_exception(NotStored(_in_words(error)))
         self._flushing = None
 
-    def _write(self, records: bytes) -> Exception | None:
-        """Write records in the journal's own thread; return the error, if any."""
+    def _write(self, messages: list[PushedMessage]) -> Exception | None:
+        """Write messages in the journal's own thread; return the error, if any."""
         began = time.monotonic()
-        error = self._tried(lambda: self._writer.append(records))
+        error = self._tried(lambda: self._table.append(messages))
         if error is None:
             self._on_flush(time.monotonic() - began)
         return error
@@ -131,12 +122,14 @@ class Journal:
             write()
         except Exception as error:  # noqa: BLE001 - otherwise requests would wait for ever
             if self._fault is None:
-                logger.warning("Messages cannot be stored in %s: %s.", self.path, _in_words(error))
+                logger.warning(
+                    "Messages cannot be stored in %s: %s.", self.folder, _in_words(error)
+                )
             self._paused_until = time.monotonic() + self._limits.pause_seconds
             self._fault = error
         else:
             if self._fault is not None:
-                logger.warning("Messages can be stored in %s again.", self.path)
+                logger.warning("Messages can be stored in %s again.", self.folder)
             self._fault = None
         return self._fault
 
@@ -147,7 +140,7 @@ class Journal:
         """
         if self._fault and not self._is_closed and time.monotonic() >= self._paused_until:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, self._tried, self._writer.probe)
+            await loop.run_in_executor(self._thread, self._tried, self._table.probe)
         return _in_words(self._fault) if self._fault else None
 
     async def close(self) -> None:
@@ -156,8 +149,7 @@ class Journal:
         if self._flushing is not None:
             await self._flushing
         self._thread.shutdown()
-        self._writer.close()
-        self._lock.close()
+        self._table.close()
 
 
 def open_journal(
@@ -165,50 +157,32 @@ def open_journal(
     *,
     limits: JournalLimits | None = None,
     on_flush: Callable[[float], object] = lambda _: None,
-    new_writer: Callable[[Path], SegmentWriter] = SegmentWriter,
+    new_table: Callable[[Path], JournalTable] = JournalTable,
 ) -> Journal:
-    """Return a journal in a folder that no other process writes to; create one if there is none.
+    """Return the journal in a folder; create it if there is none.
 
-    Raises: LakeError if the folder belongs to another user or cannot be written.
+    While the disk is full, this succeeds, and messages are refused.
+
+    Raises: LakeError if the folder belongs to another user or cannot be written, or if the journal
+    is damaged.
     """
     require_own(folder, "journal", otherwise="set FLEETLAKE_PUSH_JOURNAL to a folder of your own")
+    table = new_table(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path, lock = _locked(folder)
-        return Journal(
-            path,
-            new_writer(path),
-            lock,
-            limits=limits or JournalLimits(),
-            on_flush=on_flush,
-        )
+        flush_folder(folder.parent)
+        with suppress(JournalUnavailable):
+            table.probe()
     except OSError as error:
         raise not_writable(
             "journal", folder.resolve(), error, setting="FLEETLAKE_PUSH_JOURNAL"
         ) from None
-
-
-def _locked(folder: Path) -> tuple[Path, ExitStack]:
-    """Return a journal that this process has locked; a new one if all others are in use."""
-    for path in journal_folders(folder).values():
-        if lock := _lock(path):
-            return path, lock
-    while True:
-        path = folder / str(uuid4())
-        path.mkdir(mode=0o700)
-        flush_folder(folder)
-        if lock := _lock(path):  # another process may have been faster
-            return path, lock
-
-
-def _lock(path: Path) -> ExitStack | None:
-    held = ExitStack()
-    try:
-        held.enter_context(file_lock(path / LOCK_FILE, seconds=0))
-    except LockTaken:
-        return None
-    return held
+    return Journal(table, limits=limits or JournalLimits(), on_flush=on_flush)
 
 
 def _in_words(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+    return (
+        (error.strerror if isinstance(error, OSError) else None)
+        or str(error)
+        or type(error).__name__
+    )

@@ -94,7 +94,7 @@ class Receiver:
             return await self.intake.refuse(request, PushRefusal.HOST, text)
         own = receiver_metrics(
             self.intake.counts,
-            self.intake.journal.path.parent,
+            self.intake.journal.folder,
             is_draining=self._drainer.is_alive() if self._drainer else None,
         )
         lake = self._metrics.text() if self._metrics else ""

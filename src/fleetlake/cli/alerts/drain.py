@@ -42,6 +42,6 @@ def in_words(drained: "Drained") -> str:
     parts = [counted(drained.alerts, "new alert"), f"{drained.dead_letters:,} in quarantine"]
     if drained.tests:
         parts.append(counted(drained.tests, "test message"))
-    if drained.damages:
-        parts.append(f"{counted(drained.damages, 'damaged part')} skipped (`fleetlake events`)")
+    if drained.losses:
+        parts.append(f"{counted(drained.losses, 'fault')} of the journal (`fleetlake events list`)")
     return f"{counted(drained.messages, 'message')} drained: {', '.join(parts)}."
