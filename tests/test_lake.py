@@ -686,6 +686,28 @@ def test_a_misfit_is_stored_once_however_often_it_is_received(lake):
     assert count(lake, "meta.quarantine") == 3
 
 
+def test_a_misfit_of_a_load_that_is_committed_twice_is_counted_once(lake):
+    load = load_of(ALERTS, rejects=[RejectedRecord("odd", '{"a":1}')])
+
+    commit_load(lake, load)
+    commit_load(lake, load)
+
+    assert lake.rows("select times_seen from meta.quarantine") == [(1,)]
+
+
+def test_misfits_of_a_stream_that_differ_only_by_time_are_two_and_by_host_are_one(lake):
+    raws = [
+        f'{{"url":"https://{host}/x/1/","at":"2026-01-0{day}T00:00:00Z"}}'
+        for host, day in (("a.test", 1), ("b.test", 1), ("a.test", 2))
+    ]
+
+    for raw in raws:
+        commit_load(lake, load_of(ALERTS, rejects=[RejectedRecord("odd", raw)]))
+
+    found = lake.rows("select raw, times_seen from meta.quarantine order by raw")
+    assert found == [(raws[0], 2), (raws[2], 1)]
+
+
 # --- append ---------------------------------------------------------------------------------
 
 

@@ -377,6 +377,66 @@ def test_an_acknowledged_record_is_kept_and_not_reported_again(
     assert "not a number" in raw
 
 
+PLACEHOLDER = (
+    '{"id":"","account":"https://%s/api/v2/accounts/1/","configuration":[{},[]],'
+    '"router":"https://%s/api/v2/routers/None/","updated_at":"%s"},'
+)
+
+
+def placeholder(host: str, at: str) -> dict[str, str]:
+    """Return how a placeholder record gets into the lists of a service."""
+    return {'"data":[': f'"data":[{PLACEHOLDER % (host, host, at)}'}
+
+
+def test_a_placeholder_is_one_row_however_often_and_from_whichever_host_it_comes(sim: Sim) -> None:
+    name = "configuration_managers"
+    for load, host in enumerate(("a.test", "b.test", "b.test")):
+        answers = placeholder(host, f"2026-01-0{load + 1}T00:00:00Z")
+        [outcome] = sim.ingest(name, transport=Rewriting(sim, answers))
+        assert outcome.error is None
+        assert outcome.quarantined == (load == 0)
+
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = lake.rows(
+            "select times_seen, quarantined_at < last_seen_at, raw like '%/routers/None/%' "
+            "from meta.quarantine"
+        )
+        statuses = stream_statuses(lake, now=NOW, calls_per_minute=450)
+        [status] = [one for one in statuses if one.endpoint == name]
+
+    assert found == [(3, True, True)]
+    assert status.quarantined == 0  # nothing for a person to do
+
+
+def test_a_placeholder_does_not_keep_versions_of_removed_records_open(sim: Sim) -> None:
+    sim.ingest("users")
+    gone = sim.truth("users")[0]["id"]
+    answers = placeholder("a.test", "2026-01-01T00:00:00Z") | {f'"id":"{gone}"': '"id":"0"'}
+    sim.ingest("users", transport=Rewriting(sim, answers))
+
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        [(is_closed,)] = lake.rows(f"select valid_to is not null from raw.users where id = {gone}")
+
+    assert is_closed
+
+
+def test_records_without_an_id_are_one_row_each_and_wait_for_a_person(sim: Sim) -> None:
+    broken = Rewriting(sim, {'"id":"': '"id":"x'})
+    for _ in range(2):
+        sim.ingest("users", transport=broken)
+    people = len(sim.truth("users"))
+
+    with open_lake(sim.settings().lake) as lake:
+        waiting = quarantined(lake)
+        lake.execute("update meta.quarantine set last_seen_at = null, times_seen = null")
+        earlier = quarantined(lake)
+
+    assert len(waiting) == people
+    assert {record.times_seen for record in waiting} == {2}
+    assert {record.times_seen for record in earlier} == {1}
+    assert all(record.last_seen_at == record.quarantined_at for record in earlier)
+
+
 @pytest.mark.proof
 def test_a_forbidden_endpoint_is_marked_and_the_others_continue(
     sim: Sim,

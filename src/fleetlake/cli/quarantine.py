@@ -15,7 +15,10 @@ NEXT = (
     "with, run `fleetlake quarantine acknowledge`."
 )
 COUNT_FIELDS = ("endpoint", "reason", "records")
-RECORD_FIELDS = ("account_profile", "endpoint", "partition", "reason", "raw", "quarantined_at")
+RECORD_FIELDS = (
+    *("account_profile", "endpoint", "partition", "reason", "raw"),
+    *("quarantined_at", "last_seen_at", "times_seen"),
+)
 
 EndpointArgument = Annotated[
     str | None,
@@ -74,6 +77,7 @@ def show_quarantined(
     from fleetlake.loading.quarantine import quarantined
     from fleetlake.settings import load_settings
     from fleetlake.text.plain import plain
+    from fleetlake.text.wording import counted
 
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
@@ -85,6 +89,9 @@ def show_quarantined(
     screen = console()
     for record in records:
         line = f"{plain(record.endpoint)}: {plain(record.reason)}\n  {plain(record.raw)}"
+        if record.times_seen > 1:
+            last = f"{record.last_seen_at:%Y-%m-%d %H:%M} UTC"
+            line += f"\n  received by {counted(record.times_seen, 'load')}, most recently at {last}"
         screen.print(line, soft_wrap=True)
 
 

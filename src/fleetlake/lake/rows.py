@@ -23,6 +23,7 @@ from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extr
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.lake.packed_rows import PackedRows
+from fleetlake.lake.rejects import quarantine
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed
 from fleetlake.text.quoting import literal, quoted
@@ -43,10 +44,11 @@ def write_rows(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
     else:
         filled = take_from_extra(lake, load)
         done = {Mode.UPSERT: _upsert, Mode.HISTORY: _version}[load.endpoint.mode](lake, load)
-    quarantined = _quarantine(lake, load)
+    quarantined = quarantine(lake, load)
     for part in load.parts():
         note_drift(lake, load, part)
-    return replace(done, quarantined=quarantined, is_noted=done.is_noted or bool(filled))
+    is_noted = done.is_noted or bool(filled or (load.rejects and not quarantined))
+    return replace(done, quarantined=quarantined, is_noted=is_noted)
 
 
 def _append(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
@@ -294,24 +296,3 @@ def _is_at_rest(endpoint: Endpoint) -> str:
         f"where endpoint = {literal(endpoint.name)} and account_profile <> ? "
         f"and updated_at > now() - interval {RESTS_DAYS} days)"
     )
-
-
-def _quarantine(lake: Lake, load: Load) -> int:
-    """Quarantine the rejected records that are not in quarantine yet."""
-    if not load.rejects:
-        return 0
-    members = {
-        "reason": [reject.reason for reject in load.rejects],
-        "raw": [reject.raw for reject in load.rejects],
-        "partition": [reject.partition for reject in load.rejects],
-    }
-    with lake.view("rejects", pa.table(members)):
-        [(added,)] = lake.rows(
-            "insert into meta.quarantine by name select ? as account_profile, ? as endpoint, "
-            "any_value(reason) as reason, raw, ? as load_id, now() as quarantined_at, partition "
-            "from rejects where not exists (select 1 from meta.quarantine q "
-            "where q.endpoint = ? and q.raw = rejects.raw and q.partition = rejects.partition) "
-            "group by raw, partition",
-            [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
-        )
-    return int(added)

@@ -17,6 +17,7 @@ from fleetlake.errors import ListShrank
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Load
+from fleetlake.lake.rejects import waiting_rejects
 from fleetlake.text.quoting import quoted
 
 FEW = 3
@@ -80,7 +81,7 @@ def _divided(
     lost = Counter(gone[key] for key in new)
     held = held - Counter(gone[key] for key in still)
     # A rejected record has no readable key, so it may be any of the missing records.
-    unreadable = _unreadable(lake, load) if new else 0
+    unreadable = waiting_rejects(lake, load) if new else 0
     if load.may_ask_again and _is_too_much(load, lost, held, few=0, unreadable=unreadable):
         raise ListShrank(f"{load.endpoint.name} has lost {len(new):,} records at once.")
     if _is_too_much(load, lost, held, few=FEW, unreadable=unreadable):
@@ -145,19 +146,6 @@ def _unconfirmed_before(lake: Lake, load: Load) -> frozenset[str]:
         [load.profile, load.endpoint.name],
     )
     return frozenset(key for (key,) in found)
-
-
-def _unreadable(lake: Lake, load: Load) -> int:
-    """Return the number of rejected records of the list, without acknowledged ones."""
-    if not load.rejects:
-        return 0
-    found = lake.rows(
-        "select raw from meta.quarantine where endpoint = ? and resolved_at is not null "
-        "and raw in (select unnest(?))",
-        [load.endpoint.name, [reject.raw for reject in load.rejects]],
-    )
-    acknowledged = {raw for (raw,) in found}
-    return sum(reject.raw not in acknowledged for reject in load.rejects)
 
 
 def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:

@@ -109,6 +109,8 @@ META: dict[str, dict[str, str]] = {
         "quarantined_at": _TIME,
         "partition": "VARCHAR",
         "resolved_at": _TIME,
+        "last_seen_at": _TIME,
+        "times_seen": "BIGINT",  # loads that received it; null in rows of earlier releases
     },
     # Members without a column, or with a changed type, when first seen.
     "schema_drift": {

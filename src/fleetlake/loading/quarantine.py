@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A quarantined record as received, with the reason and the time of its quarantine."""
+    """A quarantined record as first received, with the reason and the time of its quarantine.
+
+    `last_seen_at` and `times_seen` are about the loads that received it.
+    """
 
     account_profile: str
     endpoint: str
@@ -31,13 +34,16 @@ class Quarantined:
     reason: str
     raw: str
     quarantined_at: datetime
+    last_seen_at: datetime
+    times_seen: int
 
 
 def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
     """Return the records in quarantine, oldest first; of one endpoint, or of all."""
     found = lake.rows(
-        "select account_profile, endpoint, coalesce(partition, ''), reason, raw, quarantined_at "
-        "from meta.quarantine where resolved_at is null and (? is null or endpoint = ?) "
+        "select account_profile, endpoint, coalesce(partition, ''), reason, raw, quarantined_at, "
+        "coalesce(last_seen_at, quarantined_at), coalesce(times_seen, 1) from meta.quarantine "
+        "where resolved_at is null and (? is null or endpoint = ?) "
         "order by quarantined_at, endpoint, raw",
         [endpoint, endpoint],
     )
