@@ -53,6 +53,7 @@ def publish_snapshot() -> Published:
     done = publish_marts(
         settings.lake,
         published_folder(settings),
+        raw=settings.publish_raw,
         day_rows=settings.published_day_rows,
         is_coarse=settings.published_coarse,
         budgets=settings.daily_budgets(),

@@ -1,5 +1,6 @@
 """What a new user sees: folders without a lake, lakes without a row."""
 
+import json
 import shutil
 import sqlite3
 import sys
@@ -135,11 +136,46 @@ def test_a_demo_never_replaces_a_published_real_fleet(made: Path) -> None:
     real = (made.parent / "published").resolve()
 
     (made / "demo.json").write_text("{}")
-    shown = CliRunner().invoke(app, ["publish"])
+    refused = CliRunner().invoke(app, ["publish"])
 
-    assert shown.exit_code == 0
-    assert (made / "published" / "snapshot.json").is_file()
+    assert isinstance(refused.exception, LakeError)
+    assert "is of a real fleet" in str(refused.exception)
     assert (made.parent / "published").resolve() == real
+
+
+def test_a_demo_publishes_where_the_settings_say_and_otherwise_in_its_lake(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made / "demo.json").write_text("{}")
+    with open_lake(made) as lake:
+        lake.execute("create table marts.trips (trip_id bigint)")
+
+    for _ in range(2):
+        assert CliRunner().invoke(app, ["publish"]).exit_code == 0
+    assert not (made / "published").exists()
+    monkeypatch.delenv("FLEETLAKE_PUBLISHED")
+    load_settings.cache_clear()
+    assert CliRunner().invoke(app, ["publish"]).exit_code == 0
+
+    assert (made.parent / "published" / "snapshot.json").is_file()
+    assert (made / "published" / "snapshot.json").is_file()
+
+
+def test_raw_tables_of_the_settings_are_published_unless_the_option_names_others(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_PUBLISH_RAW", "alerts,users")
+    with open_lake(made) as lake:
+        lake.execute("create table marts.trips (trip_id bigint)")
+
+    def tables(*words: str) -> set[str]:
+        assert CliRunner().invoke(app, ["publish", *words]).exit_code == 0
+        found = json.loads((made.parent / "published" / "snapshot.json").read_text())["tables"]
+        return {name for name in found if name.startswith("raw_")}
+
+    assert tables() == {"raw_alerts", "raw_users"}
+    assert tables("--raw", "routers") == {"raw_routers"}
+    assert tables() == {"raw_alerts", "raw_users"}
 
 
 def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:

@@ -45,7 +45,7 @@ def demo(
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
-    from fleetlake.publishing.publish import publish, published_folder
+    from fleetlake.publishing.publish import publish, published_folder, refuse_real_snapshot
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -57,6 +57,7 @@ def demo(
             remedy="Unset FLEETLAKE_LAKE and try again.",
         )
     fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
+    refuse_real_snapshot(settings.lake, published_folder(settings))
     size = f"{counted(fleet.routers, 'router')} and {counted(fleet.days, 'day')} of history"
     screen.print(f"1. A service with {size} …")
     with starting_receiver(settings) as receiver, running_simulator(fleet) as url:

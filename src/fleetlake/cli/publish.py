@@ -9,12 +9,16 @@ import typer
 def publish(
     to: Annotated[
         Path | None,
-        typer.Option(help="Target folder; default: FLEETLAKE_PUBLISHED; for a demo, in its lake."),
+        typer.Option(
+            help="Target folder; default: FLEETLAKE_PUBLISHED; if unset, in a demo's lake."
+        ),
     ] = None,
     raw: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ENDPOINT", help="Also publish this raw table, as raw_<endpoint>; repeatable."
+            metavar="ENDPOINT",
+            help="Also publish this raw table, as raw_<endpoint>; repeatable. Without it, those of "
+            "FLEETLAKE_PUBLISH_RAW.",
         ),
     ] = None,
     *,
@@ -40,7 +44,7 @@ def publish(
     done = publish_snapshot(
         settings.lake,
         to or published_folder(settings),
-        raw=raw or (),
+        raw=raw or settings.publish_raw,
         day_rows=settings.published_day_rows,
         is_coarse=coarse_locations or settings.published_coarse,
         budgets=settings.daily_budgets(),

@@ -71,10 +71,27 @@ class Published:
 
 
 def published_folder(settings: Settings) -> Path:
-    """Return the published folder; a demo lake has its own, so it never replaces a real fleet's."""
-    if (settings.lake / DEMO_MARK).exists():
+    """Return the published folder; a demo lake has its own unless the settings name one."""
+    if _is_demo(settings.lake) and "published" not in settings.model_fields_set:
         return settings.lake / "published"
     return settings.published
+
+
+def refuse_real_snapshot(lake: LakeAddress, published: Path) -> None:
+    """Raise LakeError if a demo's snapshot would replace that of a real fleet."""
+    if not _is_demo(lake) or published.absolute().is_relative_to(str(lake.resolve())):
+        return
+    found = description_of(published)
+    if found and not found.get("is_demo"):
+        raise LakeError(
+            f"The snapshot in {published} is of a real fleet. The demo in {lake} does not replace "
+            "it.",
+            remedy="Name another folder: FLEETLAKE_PUBLISHED or --to.",
+        )
+
+
+def _is_demo(lake: LakeAddress) -> bool:
+    return (lake / DEMO_MARK).exists()
 
 
 def publish(
@@ -94,7 +111,8 @@ def publish(
     names; an earlier snapshot with all of them does not stay. `budgets` are the calls that each
     account profile may make a day (0: no limit), for readers who compare them with those made.
 
-    Raises: LakeError if there is no lake, no mart or no disk space; the old snapshot then stays.
+    Raises: LakeError if there is no lake, no mart or no disk space, or if a demo would replace a
+    real fleet's snapshot; the old snapshot then stays.
     UsageError for an unknown endpoint.
     """
     also = {f"raw_{endpoint.name}": ("raw", endpoint.name) for endpoint in endpoints_named(raw)}
@@ -106,6 +124,7 @@ def publish(
         for folder in (published, store):
             require_own(folder, "published", otherwise="set FLEETLAKE_PUBLISHED to another folder")
         require_own_link(published, store)
+        refuse_real_snapshot(lake_path, published)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
             refuse_other_link(store / NEXT_LINK)
@@ -163,6 +182,7 @@ class _Snapshot:
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
             "is_coarse": self.is_coarse,
+            "is_demo": _is_demo(self.lake.path),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),

@@ -115,6 +115,9 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, without names"
     )
+    publish_raw: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Raw tables to publish too, as raw_<endpoint>, e.g. alerts,routers"
+    )
     reports: Path = Field(Path("data/reports"), description="Folder for scheduled reports")
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days to keep rows, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
@@ -259,7 +262,12 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "push_secrets", "push_sources", "alert_events", "receiver_names", mode="before"
+        "push_secrets",
+        "push_sources",
+        "alert_events",
+        "receiver_names",
+        "publish_raw",
+        mode="before",
     )
     @classmethod
     def _split_list(cls, value: object) -> object:
