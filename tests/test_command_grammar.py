@@ -131,6 +131,8 @@ RECORD = {
     "reason": NASTY,
     "raw": json.dumps({"id": 1, "name": NASTY}),
     "quarantined_at": "2026-01-04T00:00:00Z",
+    "last_seen_at": "2026-01-04T00:00:00Z",
+    "times_seen": 1,
 }
 EXPECTED = {
     ("gaps", "list"): [GAP],
