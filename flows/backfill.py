@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-from fleetlake.errors import StreamBusy, UsageError
+from fleetlake.errors import UsageError
 from fleetlake.loading.ingest import backfill as backfill_endpoint
 from fleetlake.loading.ingest import endpoint_with_past, raise_worst
 from fleetlake.planning.intervals import Interval
@@ -61,10 +61,7 @@ def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
     """
     with stopping_cleanly():
         outcomes = backfill_endpoint(settings_of_run(), endpoint, Interval(start, end))
-    for outcome in outcomes:
-        if isinstance(outcome.error, StreamBusy):
-            raise outcome.error
-    raise_worst(outcomes, named=[endpoint])
+    raise_worst(outcomes, named=[endpoint], may_skip=False)
     return sum(outcome.added for outcome in outcomes)
 
 

@@ -45,8 +45,12 @@ class SmallDisk:
 
     def fleetlake(self, *words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         """Run a fleetlake command in the file system."""
+        return self.run(*command(*words), env=env)
+
+    def run(self, *words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a program in the file system."""
         return subprocess.run(
-            [*self.enter, *command(*words)],
+            [*self.enter, *words],
             env=env,
             capture_output=True,
             text=True,

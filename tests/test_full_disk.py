@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -103,6 +104,24 @@ def test_each_command_says_that_the_disk_is_full_and_afterwards_nothing_is_lost_
         assert [done.returncode for done in after] == [0] * len(after), after
         assert rows
         assert (doubles, losses) == (0, 0)
+
+
+def test_a_whole_catalog_on_a_full_disk_is_not_reported_as_damaged(tmp_path, lake_path):
+    look = (
+        "from pathlib import Path; "
+        "from fleetlake.lake.integrity.catalog_checks import page_faults; "
+        "print(page_faults(Path('lake')))"
+    )
+    with small_disk(tmp_path / "disk", "size=16m") as disk:
+        (disk.seen / "lake").mkdir()
+        shutil.copy(lake_path / CATALOG, disk.seen / "lake")
+        disk.fill()
+        full = disk.run(sys.executable, "-c", look, env=dict(os.environ))
+        disk.clear()
+        free = disk.run(sys.executable, "-c", look, env=dict(os.environ))
+
+    assert "LakeError: The disk of lake is full." in full.stderr
+    assert free.stdout == "[]\n", free.stderr
 
 
 @pytest.mark.parametrize("error", UNCLEAR, ids=repr)

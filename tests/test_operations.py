@@ -14,7 +14,7 @@ import pytest
 
 from fleetlake.cli import main
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import EndpointUnavailable, LakeBusy, LakeError, UsageError
+from fleetlake.errors import EndpointUnavailable, LakeBusy, LakeError, StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps, record_gaps
 from fleetlake.lake.locks import Patience, stream_lock
@@ -618,6 +618,24 @@ def test_maintenance_waits_for_a_load_to_end_and_says_so(loaded: Sim) -> None:
         maintain(lake, patience=Patience(seconds=60, on_busy=end_load))
 
     assert waits == ["Another process is loading alerts."]
+
+
+def test_a_backfill_of_a_stream_that_is_being_loaded_ends_with_the_code_of_a_busy_lake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = [Outcome(endpoint="alerts", error=StreamBusy("Another process is loading alerts."))]
+    for name in ("ingest", "backfill"):
+        monkeypatch.setattr(f"fleetlake.loading.ingest.{name}", lambda *_, **__: outcomes)
+    codes = {}
+    for words in (
+        ("ingest", "alerts"),
+        ("backfill", "alerts", "--from", "2026-01-01", "--to", "2026-01-02"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["fleetlake", *words])
+        codes[words[0]] = main()
+
+    assert codes == {"ingest": 0, "backfill": 12}  # a load skips its turn
+    assert "Error: Another process is loading alerts." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["maintain"], ["erase", "--user", "1", "--yes"]])

@@ -39,4 +39,4 @@ def backfill(
     settings = settings.account(profile) if profile else settings
     interval = Interval(start, end)
     load = partial(backfill_endpoint, settings, endpoint, interval)
-    raise_worst(run_with_progress(console(stderr=True), load), named=[endpoint])
+    raise_worst(run_with_progress(console(stderr=True), load), named=[endpoint], may_skip=False)

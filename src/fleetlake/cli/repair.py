@@ -92,7 +92,7 @@ def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bo
         outcomes = run_with_progress(
             screen, lambda watcher: read_again(settings, plan, watcher=watcher)
         )
-        raise_worst(outcomes, named=plan.to_read)
+        raise_worst(outcomes, named=plan.to_read, may_skip=False)
     screen.print("Run `fleetlake build`, then publish and export as usual.")
 
 

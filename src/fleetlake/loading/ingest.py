@@ -178,16 +178,18 @@ def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
             )
 
 
-def raise_worst(outcomes: Sequence[Outcome], *, named: Collection[str] = ()) -> None:
+def raise_worst(
+    outcomes: Sequence[Outcome], *, named: Collection[str] = (), may_skip: bool = True
+) -> None:
     """Raise the error of the first failed stream, if any; unexpected errors come first.
 
-    A stream that another process loads has not failed. Nor has one that the account may not read,
-    unless it is one of the endpoints that the user `named`.
+    A stream that another process loads has not failed if it `may_skip` this turn. Nor has one that
+    the account may not read, unless it is one of the endpoints that the user `named`.
     """
     failed = [
         outcome.error
         for outcome in outcomes
-        if outcome.error and not isinstance(outcome.error, StreamBusy)
+        if outcome.error and not (may_skip and isinstance(outcome.error, StreamBusy))
         if outcome.endpoint in named or not isinstance(outcome.error, EndpointUnavailable)
     ]
     for error in sorted(failed, key=lambda error: not isinstance(error, StreamFailed)):

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from fleetlake.errors import LakeError
+from fleetlake.errors import LakeBusy
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import open_lock
@@ -39,7 +39,7 @@ def page_faults(lake: Path) -> list[str]:
         if fault := io_fault(error, lake):
             raise fault from None
         if "locked" in str(error):
-            raise LakeError(
+            raise LakeBusy(
                 f"Another program has locked the catalog of the lake in {lake}.",
                 remedy="Wait for it, or end it, and run again. Nothing was changed.",
             ) from None
