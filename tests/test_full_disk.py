@@ -13,6 +13,7 @@ import pytest
 
 from fleetlake import cli
 from fleetlake.errors import LakeError
+from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.machine.io_faults import io_fault
@@ -104,6 +105,33 @@ def test_each_command_says_that_the_disk_is_full_and_afterwards_nothing_is_lost_
         assert [done.returncode for done in after] == [0] * len(after), after
         assert rows
         assert (doubles, losses) == (0, 0)
+
+
+@pytest.mark.proof
+def test_a_full_disk_of_a_target_is_named_and_the_command_succeeds_when_it_has_space(
+    tmp_path, lake_path
+):
+    env = environment(tmp_path, lake=lake_path)
+    with open_lake(lake_path) as lake:
+        lake.execute("create table marts.trips as select i as trip_id from range(10_000) t(i)")
+    targets = {
+        ("export", "csv", "--to", "csv"): 10,
+        ("export", "parquet", "--to", "parquet"): 10,
+        ("export", "delta", "--to", "delta"): 10,
+        ("backup", "backup"): 7,
+        ("publish", "--to", "published"): 7,
+        ("metrics", "--output", "metrics.prom"): 11,
+    }
+    with small_disk(tmp_path / "disk", "size=64m") as disk:
+        disk.fill()
+        full = {words: disk.fleetlake(*words, env=env) for words in targets}
+        disk.clear()
+        after = {words: disk.fleetlake(*words, env=env) for words in targets}
+
+    for words, code in targets.items():
+        assert full[words].returncode == code, full[words].stderr
+        assert "MB are free" in full[words].stderr
+        assert after[words].returncode == 0, after[words].stderr
 
 
 def test_a_whole_catalog_on_a_full_disk_is_not_reported_as_damaged(tmp_path, lake_path):

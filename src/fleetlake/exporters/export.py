@@ -147,7 +147,8 @@ def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], 
     except FleetlakeError:
         raise
     except Exception as error:  # noqa: BLE001 - drivers have no other common base class
-        fault = None if isinstance(error, ImportError) else io_fault(error)
+        folder = Path(address.get_secret_value())
+        fault = io_fault(error, folder if folder.is_dir() else None)
         message = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
     # Raised outside of `except`: the driver's error may contain the address and is not chained.
     raise ExportFailed(
