@@ -115,3 +115,17 @@ def truth_of(sim: Sim, endpoint: Endpoint) -> dict[tuple[Any, ...], tuple[Any, .
         key: tuple(row[name] for name in compared(endpoint))
         for key, row in zip(keys, rows, strict=True)
     }
+
+
+def test_a_placeholder_that_a_list_serves_at_each_load_is_one_row_and_nothing_waits_for_it(
+    live: Sim,
+) -> None:
+    live.ingest("configuration_managers")
+
+    with open_lake(live.settings().lake, read_only=True) as lake:
+        found = lake.rows(
+            "select endpoint, raw like '%/routers/None/%', times_seen, resolved_at is not null "
+            "from meta.quarantine"
+        )
+
+    assert found == [("configuration_managers", True, 2, True)]

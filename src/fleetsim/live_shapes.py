@@ -5,6 +5,7 @@ PAGE_SHAPES a list's name and the whole answer; each returns what is served inst
 those of the truth: only their spelling changes.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -55,12 +56,27 @@ def cell_in_both_bases(_: str, record: Record) -> Record:
     return _changed(record, frozenset({"cell_id"}), lambda cell: f"{cell} ({int(cell):#x})")
 
 
+def placeholder_at_the_end(name: str, page: dict[str, Any]) -> dict[str, Any]:
+    """Return the last page of configuration_managers with a record that stands for nothing.
+
+    >>> page = {"data": [{"id": "7", "router": "https://h/api/v2/routers/7/"}], "meta": {}}
+    >>> placeholder_at_the_end("configuration_managers", page)["data"][-1]
+    {'id': '', 'router': 'https://h/api/v2/routers/None/'}
+    """
+    records = page["data"]
+    if name != "configuration_managers" or not records or page["meta"].get("next"):
+        return page
+    last = records[-1]
+    router = re.sub(r"/routers/.*", "/routers/None/", str(last.get("router")))
+    return {**page, "data": [*records, {**last, "id": "", "router": router}]}
+
+
 RECORD_SHAPES: Final[tuple[RecordShape, ...]] = (
     whole_numbers_as_reals,
     signal_as_texts,
     cell_in_both_bases,
 )
-PAGE_SHAPES: Final[tuple[PageShape, ...]] = ()
+PAGE_SHAPES: Final[tuple[PageShape, ...]] = (placeholder_at_the_end,)
 
 
 def live_page(name: str, page: dict[str, Any]) -> dict[str, Any]:
