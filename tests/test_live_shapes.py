@@ -60,6 +60,23 @@ def test_the_quick_reader_reads_every_page(live: Sim, pages: Counter[str]) -> No
     assert pages["lenient"] == 0
 
 
+def test_lists_that_begin_with_an_empty_page_or_end_with_an_empty_link_are_read_whole(
+    live: Sim,
+) -> None:
+    headers = live.settings().keys()
+    first = live.ask("GET", "/api/v2/groups/?id__gt=0", headers=headers).json()
+    last = live.ask("GET", "/api/v2/groups/?id__gt=1&limit=500", headers=headers).json()
+    with open_lake(live.settings().lake, read_only=True) as lake:
+        counts = {
+            name: lake.rows(f"select count(distinct id) from raw.{name} where valid_to is null")
+            for name in ("groups", "device_apps", "routers")
+        }
+
+    assert (first["data"], "offset=0" in first["meta"]["next"]) == ([], True)
+    assert (len(last["data"]) > 0, last["meta"]["next"]) == (True, "")
+    assert counts == {name: [(len(live.truth(name)),)] for name in counts}
+
+
 def test_no_member_is_left_without_a_column(live: Sim) -> None:
     with open_lake(live.settings().lake, read_only=True) as lake:
         left = {

@@ -1,6 +1,7 @@
 """Answers to reads: a list page, or one record."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from fleetsim.blocks import Block
 from fleetsim.conditions import Condition, all_of
 from fleetsim.definition import Resource
 from fleetsim.list_requests import read_list_request, read_shape
+from fleetsim.live_shapes import begins_empty
 from fleetsim.paging import read_page
 from fleetsim.refusals import not_found
 from fleetsim.rendering import records
@@ -22,6 +24,10 @@ from fleetsim.view import View
 def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
     """Return the envelope of a list request (service contract, Endpoints)."""
     list_request = read_list_request(resource, query)
+    if view.scenario.is_live and begins_empty(resource.name, dict(list_request.parameters)):
+        link = f"{address}?{urlencode([*list_request.parameters, ('offset', 0)])}"
+        meta = {"limit": list_request.limit, "next": link, "offset": 0, "previous": None}
+        return {"data": [], "meta": meta}
     page = read_page(view, list_request, address)
     found: list[dict[str, Any]] = []
     if page.block is not None:

@@ -6,7 +6,7 @@ those of the truth: only their spelling changes.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 Record = dict[str, Any]
@@ -19,6 +19,7 @@ _WHOLE: Final = frozenset(
         *("health", "milliamps", "millivolts", "rsoc", "temp", "time_remaining"),
     }
 )
+_BEGIN_EMPTY: Final = frozenset({"device_apps", "groups"})
 _SIGNAL: Final = frozenset(
     {
         *("cinr", "dbm", "ecio", "rsrp", "rsrq", "rssi", "rssnr", "sinr"),
@@ -71,12 +72,28 @@ def placeholder_at_the_end(name: str, page: dict[str, Any]) -> dict[str, Any]:
     return {**page, "data": [*records, {**last, "id": "", "router": router}]}
 
 
+def no_next_as_empty_text(_: str, page: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer whose link to the next page is an empty text instead of null."""
+    meta = page["meta"]
+    return {**page, "meta": {**meta, "next": meta["next"] or ""}}
+
+
+def begins_empty(name: str, parameters: Mapping[str, str]) -> bool:
+    """Return whether the answer is an empty page with a link to the first records.
+
+    >>> begins_empty("groups", {"id__gt": "0"}), begins_empty("groups", {"offset": "0"})
+    (True, False)
+    """
+    is_first = "offset" not in parameters and parameters.get("id__gt", "0") == "0"
+    return name in _BEGIN_EMPTY and is_first
+
+
 RECORD_SHAPES: Final[tuple[RecordShape, ...]] = (
     whole_numbers_as_reals,
     signal_as_texts,
     cell_in_both_bases,
 )
-PAGE_SHAPES: Final[tuple[PageShape, ...]] = (placeholder_at_the_end,)
+PAGE_SHAPES: Final[tuple[PageShape, ...]] = (placeholder_at_the_end, no_next_as_empty_text)
 
 
 def live_page(name: str, page: dict[str, Any]) -> dict[str, Any]:
