@@ -49,7 +49,7 @@ def test_every_command_works_in_a_project_whose_path_has_characters_that_librari
         truth = [record["name"] for record in running.truth("accounts")]
 
     assert {text: one.stderr for text, one in done.items() if one.returncode} == {}
-    assert [row["name"] for row in map(json.loads, kept.stdout.splitlines())] == sorted(truth)
+    assert [row["name"] for row in json.loads(kept.stdout)] == sorted(truth)
     assert {path.name for path in (project / ODD).iterdir()} >= {*folders, "again", "delta"}
 
 

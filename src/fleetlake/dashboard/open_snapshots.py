@@ -21,7 +21,7 @@ from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
 from fleetlake.errors import LakeError
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.snapshot_folders import description_of
-from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.quoting import exact, literal, quoted
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,8 +95,10 @@ class PublishedSnapshot:
         for name in SNAPSHOT_TABLES:
             rows = written.get(name.removeprefix("snapshot_"), [])
             self._database.execute(_described_table(name), [json.dumps(rows)])
+        # Both are compared: the pattern of the files, and the files that it finds.
+        allowed = ", ".join(literal(f"{path}/") for path in (folder, exact(folder)))
         self._database.execute(
-            f"SET allowed_directories = [{literal(f'{folder}/')}];"
+            f"SET allowed_directories = [{allowed}];"
             "SET python_enable_replacements = false; SET enable_external_access = false;"
             "SET lock_configuration = true;"
         )
