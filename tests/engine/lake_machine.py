@@ -190,7 +190,7 @@ class LakeMachine(RuleBasedStateMachine):
         newest = max(self.history)
         self.pinned.append((newest, connected(self.path, version=newest)))
         reader = connected(self.path)
-        reader.execute("begin")
+        reader.execute(f"{READ_HISTORY} begin")
         reader.execute("select id from lake.current_snapshot()").fetchall()
         self.pinned.append((newest, reader))
 

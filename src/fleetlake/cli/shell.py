@@ -29,7 +29,8 @@ def shell(
     attach: Annotated[
         bool,
         typer.Option(
-            "--attach", help="Print the SQL that attaches this lake in any DuckDB 1.5.5, and exit."
+            "--attach",
+            help="Print the SQL that attaches this lake in a DuckDB of the same version, and exit.",
         ),
     ] = False,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fleetlake.exporters.contract import KINDS, ExportMark, TableChanges
 from fleetlake.lake import Lake
-from fleetlake.lake.attach import METADATA, READ_HISTORY
+from fleetlake.lake.attach import METADATA
 from fleetlake.text.quoting import literal, quoted
 
 BATCH_ROWS = 50_000
@@ -87,8 +87,7 @@ def all_rows(lake: Lake, source: Source, mark: ExportMark) -> pa.RecordBatchRead
 
 
 def changes_since(lake: Lake, source: Source, old: ExportMark, new: ExportMark) -> TableChanges:
-    """Return the changes from the rows of one mark to those of another."""
-    lake.execute(READ_HISTORY)
+    """Return the changes from the rows of one mark to those of another, in a long read."""
     lake.execute(f"CREATE OR REPLACE TEMP TABLE feed AS {_feed(source, old, new)}")
     inserted = "SELECT * EXCLUDE is_arrival FROM feed WHERE is_arrival"
     removed = "SELECT * EXCLUDE is_arrival FROM feed WHERE NOT is_arrival"

@@ -107,7 +107,7 @@ def catch_up(
     def work() -> list[Exported]:
         exporter = open_exporter(target, address)
         try:
-            lake.execute("BEGIN")
+            lake.begin_long_read()
             stale = [s for s in sources if _is_older(lake, _mark_or_none(exporter, s), before)]
             done = []
             for source in stale:
@@ -163,7 +163,7 @@ def _renew_tables(
 ) -> list[str]:
     exporter = open_exporter(target, address)
     try:
-        lake.execute("BEGIN")
+        lake.begin_long_read()
         found = [source for source in sources if _mark_or_none(exporter, source)]
         held = _to_send(lake, target, found)
         for source in held:
@@ -277,7 +277,7 @@ def _export_tables(
 ) -> list[Exported]:
     exporter = open_exporter(target, address)
     try:
-        lake.execute("BEGIN")  # one snapshot of the lake for all tables
+        lake.begin_long_read()  # one snapshot of the lake for all tables
         sent = _to_send(lake, target, sources, is_default=is_default)
         return [
             _export_table(lake, exporter, source, is_full=is_full, on_rows=on_rows)

@@ -1,21 +1,19 @@
 """How DuckDB opens a lake: its extensions, and the statements that attach the lake.
 
-The extensions are loaded from their installed wheels, never from the internet. A catalog of another
-DuckLake format is refused, never migrated: a migration cannot be undone, and would shut out every
-machine with an older release.
+A catalog of another DuckLake format is refused, never migrated: a migration cannot be undone, and
+would shut out every machine with an older release.
 """
 
 import os
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 from fleetlake.errors import LakeError
+from fleetlake.lake.extensions import extension_path
 from fleetlake.lake.login import split_password
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
-from fleetlake.text.wording import install_command
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
@@ -25,8 +23,6 @@ METADATA = "__ducklake_metadata_lake"
 
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
 SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
-EXTRAS = {"postgres_scanner": "postgres", "httpfs": "s3"}
-"""The extra of the package that brings an extension; the others always come with it."""
 
 UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
 """Checking the extensions' signatures takes 0.2 s of CPU at each start, so `doctor` does it.
@@ -38,6 +34,8 @@ HISTORY_SETTING = "disabled_optimizers"
 READ_HISTORY = f"SET {HISTORY_SETTING} = 'statistics_propagation';"
 """Runs on a connection before it reads an older snapshot of the lake, or what changed since one.
 
+It may be the newest one when a transaction begins: maintenance may overtake it.
+
 DuckLake keeps one set of statistics per column, those of the newest snapshot, and DuckDB applies
 them to every snapshot (ducklake#1377, observed 2026-11-25 with 1.5.5). Where the last null is gone,
 `is null` then finds no row of an older snapshot, and `count(column)` counts all of them.
@@ -45,7 +43,9 @@ Other connections keep this optimizer: without it, joins take twice the CPU time
 `min` and `max` 14 times (5 million rows). A build of all marts takes the same.
 """
 
-_OF_HISTORY = re.compile(r"\bat\b|table_(?:changes|insertions|deletions)\b", re.IGNORECASE)
+_OF_HISTORY = re.compile(
+    r"\b(?:at|begin|start)\b|table_(?:changes|insertions|deletions)\b", re.IGNORECASE
+)
 
 LOGIN = "catalog_login"
 """Name of the DuckDB secret that holds the password of a shared catalog."""
@@ -58,7 +58,7 @@ _NO_ANSWER = re.compile(r'Unable to connect to Postgres at ".*?": (.*)', re.DOTA
 
 
 def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
-    """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
+    """Return the statements that attach a lake as `lake`, for any DuckDB of this version.
 
     `version` attaches one snapshot, read-only, also while later ones replace it. The data path is
     passed each time, so a lake can be moved.
@@ -182,15 +182,3 @@ def store_keys() -> list[str]:
     """Return the store keys in the environment, which DuckDB's messages may contain."""
     names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     return [os.environ[name] for name in names if os.environ.get(name)]
-
-
-def extension_path(name: str) -> Path:
-    """Return the file of an extension in its wheel. Raises: LakeError if it is not installed."""
-    try:
-        root = Path(str(files(f"duckdb_extension_{name}")))
-        return next(root.rglob(f"{name}.duckdb_extension"))
-    except (ModuleNotFoundError, StopIteration):
-        raise LakeError(
-            f"DuckDB's {name} extension is not installed.",
-            remedy=install_command(EXTRAS[name]) if name in EXTRAS else "Install fleetlake again.",
-        ) from None

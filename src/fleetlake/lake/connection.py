@@ -184,6 +184,10 @@ class Lake:
         if not self._is_begun:
             self.roll_back()
 
+    def begin_long_read(self) -> None:
+        """Begin a transaction that reads one snapshot, also while maintenance overtakes it."""
+        self.execute(f"{READ_HISTORY} BEGIN")
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything done within the block, or nothing if it raises an error.

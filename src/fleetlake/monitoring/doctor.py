@@ -20,10 +20,11 @@ from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.exporters.export import target_named
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import EXTENSIONS, extension_path, unfinished_lake
+from fleetlake.lake.attach import EXTENSIONS, unfinished_lake
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
+from fleetlake.lake.extensions import extension_path
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.loading.run import service_now
@@ -111,8 +112,7 @@ def _extensions(_: Settings) -> str:
             f"DuckDB cannot load one of its installed extensions: {error}.",
             remedy="Reinstall the packages: a file was changed or belongs to another version.",
         ) from None
-    found = {path.parent.name for path in paths}
-    return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}, signed"
+    return f"{', '.join(EXTENSIONS)} for DuckDB v{duckdb.__version__}, signed"
 
 
 def _lake(settings: Settings) -> str:

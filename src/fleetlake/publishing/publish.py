@@ -51,6 +51,8 @@ from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 
 DATABASE = "fleet.duckdb"
+OLDEST_READER = "v1.0.0"
+"""The file is written for this DuckDB and later ones; DuckDB 2.0 would write it for itself only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +175,7 @@ class _Snapshot:
         """Write all files of the snapshot, the description last; return the description."""
         self.folder.mkdir()
         (self.folder / MARKER).touch()
-        self.lake.execute("BEGIN")  # one snapshot of the lake for all tables
+        self.lake.begin_long_read()  # one snapshot of the lake for all tables
         tables = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
         if not tables:
             raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
@@ -289,7 +291,11 @@ class _Snapshot:
         self, tables: Mapping[str, dict[str, Any]], earlier_names: Mapping[str, str]
     ) -> None:
         """Write a DuckDB file with views over this snapshot's files, by absolute path."""
-        with duckdb.connect(self.folder / DATABASE) as connection:
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"ATTACH {literal(self.folder / DATABASE)} AS fleet "
+                f"(STORAGE_VERSION {literal(OLDEST_READER)}); USE fleet"
+            )
             for name, table in tables.items():
                 read = read_call(self.folder / name, table["partitioned_by"])
                 # Columns by name: a parent folder called `env=prod` would add a column.
