@@ -200,6 +200,18 @@ engine-fuzz: $(READY) $(DUCKDB:%=$(ENGINE)-%/.ready)  ## Compare every snapshot 
 	  PYTHONPATH=$(ENGINE)-$$version ENGINE_FUZZ_RUNS=$(or $(N),30) $(BIN)/python -m pytest -q -s -m release \
 	  tests/engine/test_engine_fuzz.py || exit 1; done
 
+# Debian's package of Prometheus, unpacked: the rules are tested by what reads them.
+PROMTOOL = $(or $(shell command -v promtool),.cache/promtool/usr/bin/promtool)
+
+.cache/promtool/usr/bin/promtool:
+	@mkdir -p .cache/promtool
+	@cd .cache/promtool && { apt-get -qq download prometheus 2>/dev/null || { apt-get -qq update && \
+	  apt-get -qq download prometheus; }; } && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
+
+test-alerts: $(PROMTOOL)  ## Test the alert rules of docs/monitoring with promtool (from Debian's package, if there is none)
+	@$(PROMTOOL) check rules docs/monitoring/alerts.yml
+	@$(PROMTOOL) test rules docs/monitoring/alerts_test.yml
+
 soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print how long reads waited
 	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py
 

@@ -12,6 +12,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.endpoints import ALERTS
+from fleetlake.endpoints.groups import Group, endpoints_of
 from fleetlake.errors import StreamBusy
 from fleetlake.loading.ingest import ingest as ingest_endpoints
 from fleetlake.loading.ingest import raise_worst
@@ -20,7 +21,6 @@ from fleetlake.loading.run import Watcher
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from flows.alert_events import announce_if_possible
 from flows.credentials import settings_of_run
-from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
 from flows.retries import RETRIES, stopping_cleanly
 from flows.signals import announce_findings, read_lake_state

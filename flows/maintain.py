@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
+from fleetlake.endpoints.groups import Group, endpoints_of
 from fleetlake.errors import LakeBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
@@ -23,7 +24,6 @@ from fleetlake.privacy.receipt import raise_unfinished
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
-from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_cleanly
 from flows.signals import (

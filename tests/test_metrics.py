@@ -5,6 +5,7 @@ import re
 import stat
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -15,16 +16,21 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import OutputLost
+from fleetlake.endpoints import ENDPOINTS, requested_endpoints
+from fleetlake.endpoints.groups import Group, endpoints_of, group_of
+from fleetlake.errors import OutputLost, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.run_log import record_build
 from fleetlake.machine.umask import apply_umask
 from fleetlake.monitoring.figures import measure
+from fleetlake.monitoring.load_schedule import load_intervals
 from fleetlake.monitoring.prometheus import METRICS, metrics_text
+from fleetlake.monitoring.status import StreamStatus, lake_status
+from fleetlake.publishing.publish import publish
+from fleetlake.settings import Settings
 from tests.conftest import NOW, Sim, new_sim
-from tests.site_pages import DOCS
+from tests.site_pages import DOCS, ROOT
 
 pytestmark = pytest.mark.xdist_group("metrics")  # they share a lake, which takes seconds
 
@@ -146,6 +152,7 @@ def test_every_metric_is_printed_with_its_labels_and_none_names_a_device(loaded:
     own = {str(record[key]) for record in loaded.sim.truth("routers") for key in ("name", "mac")}
 
     unknown = {"fleetlake_stream_retention_hours", "fleetlake_pushed_alert_timestamp_seconds"}
+    unknown |= {"fleetlake_published_timestamp_seconds"}
     assert printed == {name: v for name, v in labels.items() if name not in unknown}
     assert [name for name in own if name in loaded.text] == []
     assert {value for _, found in loaded.samples for key, value in found if key == "endpoint"} <= {
@@ -207,6 +214,87 @@ def test_a_lake_of_an_earlier_release_has_the_figures_that_it_recorded(sim: Sim)
     assert 'fleetlake_calls_total{profile="default",endpoint="routers"}' in text
     assert 'fleetlake_refusals_total{profile="default",endpoint="routers"} 0' in text
     assert "fleetlake_build" not in text
+
+
+def test_each_stream_has_the_interval_of_the_schedule_that_loads_it(loaded: Loaded) -> None:
+    name = "fleetlake_stream_expected_interval_seconds"
+    planned = {
+        one["parameters"]["group"]: one["schedules"][0]["interval"]
+        for one in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+        if one["entrypoint"] == "flows/ingest.py:ingest"
+    }
+
+    found = {e.name: loaded.stream(name, e.name) for e in requested_endpoints()}
+
+    swept = {e.name: 86_400 for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
+    assert "historical_locations" in swept
+    assert found == {e.name: planned[group_of(e)] for e in requested_endpoints()} | swept
+    assert {found["routers"], found["alerts"]} == {86_400, 300}
+
+
+def test_the_intervals_are_those_of_the_projects_own_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fleetlake.toml").touch()
+    Path("prefect.yaml").write_text(
+        "deployments:\n"
+        "- {parameters: {group: events}, schedules: [{interval: 600}, {interval: 900}]}\n"
+        "- {parameters: {group: inventory}, schedules: [{cron: '0 3 * * *'}]}\n"
+        "- {parameters: {group: series}, paused: true, schedules: [{interval: 60}]}\n"
+        "- {parameters: {group: another}, schedules: [{interval: 60}]}\n"
+        "- no mapping\n"
+    )
+
+    assert load_intervals() == dict.fromkeys(endpoints_of(Group.EVENTS), 600)
+    for text in ("", "- a list", "deployments: 1"):
+        Path("prefect.yaml").write_text(text)
+        assert load_intervals() == {}
+    Path("prefect.yaml").write_text("deployments: [")
+    with pytest.raises(SettingsError, match=r"prefect\.yaml is not a YAML file"):
+        load_intervals()
+
+
+@pytest.mark.release
+def test_under_the_shipped_schedule_no_hourly_stream_is_behind_within_a_day(tmp_path: Path) -> None:
+    sim = new_sim(tmp_path, routers=2, days=1)
+    sim.ingest()
+    hourly = {*endpoints_of(Group.ACTIVITY), *endpoints_of(Group.SERIES)}
+    late = set()
+    for _ in range(26):
+        sim.advance(3600)
+        now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
+        with open_lake(sim.settings().lake, read_only=True) as lake:
+            streams = lake_status(lake, now=now, calls_per_minute=450).streams
+        late |= {one.endpoint for one in streams if one.endpoint in hourly and is_behind(one, now)}
+        sim.ingest(*hourly)
+
+    assert late == set()
+
+
+def is_behind(stream: StreamStatus, now: datetime) -> bool:
+    """Return what the rule FleetlakeStreamBehind says of a stream of events."""
+    if stream.complete_until is None or stream.unavailable:
+        return False
+    lag = (now - stream.complete_until).total_seconds()
+    return lag > 2 * load_intervals()[stream.endpoint] + 3600
+
+
+def test_the_last_publication_has_its_time(lake_path: Path, tmp_path: Path) -> None:
+    settings = Settings(lake=lake_path, published=tmp_path / "published")
+    name = "fleetlake_published_timestamp_seconds"
+    with open_lake(lake_path) as lake:
+        lake.execute("create table marts.trips as select 1 as router_id")
+        assert name not in metrics_text(measure(lake, settings))
+    began = datetime.now(UTC)
+
+    publish(lake_path, settings.published)
+
+    with open_lake(lake_path, read_only=True) as lake:
+        measured = measure(lake, settings)
+    assert name in metrics_text(measured)
+    assert measured.published_at is not None
+    assert began <= measured.published_at <= datetime.now(UTC)
 
 
 WORDS = {"by", "without", "and", "or", "unless", "on", "ignoring", "bool", "offset"}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from flows.groups import Group, endpoints_of, group_of
 
 from fleetlake.cli.prefect import setup
 from fleetlake.cli.prefect.deployments import deploy, read_yaml
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.groups import Group, endpoints_of, group_of
 from fleetlake.errors import FleetlakeError
 from flows import states
 from tests.every import REQUESTED

@@ -56,8 +56,9 @@ MAINTAINED = Maintained(
 
 
 def test_a_group_is_loaded_whole_and_reported_and_nothing_is_added_twice(alone, sim, monkeypatch):
-    from flows.groups import Group, endpoints_of
     from flows.ingest import ingest
+
+    from fleetlake.endpoints.groups import Group, endpoints_of
 
     let_read(sim, monkeypatch)
 
@@ -100,8 +101,9 @@ def test_a_load_that_was_left_out_is_reported_as_one_that_changed_nothing(alone)
 
 @pytest.mark.proof
 def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):
-    from flows.groups import Group, endpoints_of
     from flows.ingest import ingest
+
+    from fleetlake.endpoints.groups import Group, endpoints_of
 
     failing, *others = endpoints_of(Group.EVENTS)
     let_read(sim, monkeypatch, SmallPages(sim, [ENDPOINTS[failing]], good=0))
@@ -118,8 +120,7 @@ def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim
 def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoints(
     alone, monkeypatch
 ):
-    from flows.groups import Group
-
+    from fleetlake.endpoints.groups import Group
     from flows import ingest as flow
 
     loaded = []
@@ -150,8 +151,9 @@ def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoint
 
 
 def test_run_ends_as_skipped_if_every_stream_is_busy(alone, sim, monkeypatch):
-    from flows.groups import Group
     from flows.ingest import ingest
+
+    from fleetlake.endpoints.groups import Group
 
     let_read(sim, monkeypatch)
     with stream_lock(sim.settings().lake, "activity_logs"):
@@ -307,8 +309,7 @@ def test_keys_come_from_secret_blocks_if_the_environment_has_none(alone, sim, mo
 
 
 def test_refused_keys_fail_the_run_and_are_not_shown(alone, sim, monkeypatch):
-    from flows.groups import Group
-
+    from fleetlake.endpoints.groups import Group
     from flows import credentials
     from flows import ingest as flow
 

@@ -56,10 +56,10 @@ def artifacts(*keys):
 def test_groups_loaded_in_sequence_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
-    from flows.groups import Group
     from flows.ingest import ingest
     from flows.maintain import nightly, retention_watch
 
+    from fleetlake.endpoints.groups import Group
     from flows import build
 
     for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
@@ -97,8 +97,7 @@ def test_groups_loaded_in_sequence_load_every_record_once(
 def test_shards_of_a_group_together_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
-    from flows.groups import Group, endpoints_of
-
+    from fleetlake.endpoints.groups import Group, endpoints_of
     from flows import ingest as flow
 
     started = []
@@ -120,9 +119,9 @@ def test_shards_of_a_group_together_load_every_record_once(
 
 
 def test_each_shard_is_started_once_though_the_server_is_down_for_a_while(monkeypatch):
-    from flows.groups import Group
     from prefect import flow as a_flow
 
+    from fleetlake.endpoints.groups import Group
     from flows import ingest as flow
 
     started, faults = {}, chain([None, answer_of_server(503)], repeat(None))
@@ -215,8 +214,9 @@ def test_invalid_number_is_refused_by_the_server_when_a_run_is_requested(
 
 
 def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
-    from flows.groups import Group
     from flows.ingest import ingest
+
+    from fleetlake.endpoints.groups import Group
 
     lake = worker_environment / "lake"
     with stream_lock(lake, "activity_logs"):
@@ -228,8 +228,9 @@ def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
 
 @pytest.mark.usefixtures("worker_environment")
 def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog):
-    from flows.groups import Group
     from flows.ingest import ingest
+
+    from fleetlake.endpoints.groups import Group
 
     monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", "wrong-and-secret")
 

@@ -24,11 +24,11 @@ pytestmark = [
 def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     prefect_server, worker_environment, monkeypatch
 ):
-    from flows.groups import Group
     from flows.ingest import ingest
     from flows.maintain import retention_watch
 
     from fleetlake.cli.prefect.setup import set_up
+    from fleetlake.endpoints.groups import Group
 
     monkeypatch.chdir(ROOT)
     server = prefect_server

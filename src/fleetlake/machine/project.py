@@ -14,6 +14,7 @@ from fleetlake.machine.ownership import foreign_owner, user_name
 
 SETTINGS_NAME = "fleetlake.toml"
 ENV_NAME = ".env"
+DEPLOYMENTS_NAME = "prefect.yaml"
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -29,6 +30,12 @@ def package_files() -> Path:
     raise SettingsError(
         "The SQL project is missing from this installation.", remedy="Install fleetlake again."
     )
+
+
+def deployments_file(project: Path) -> Path:
+    """Return the `prefect.yaml` of a project, or else the package's. Raises: SettingsError."""
+    own = project / DEPLOYMENTS_NAME
+    return own if own.is_file() else package_files() / DEPLOYMENTS_NAME
 
 
 def is_clone() -> bool:

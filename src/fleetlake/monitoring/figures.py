@@ -1,15 +1,18 @@
 """Figures about a lake beyond its streams' status: calls, the last build, files and disk space."""
 
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from fleetlake.lake import Lake
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake_address import LakeAddress
+from fleetlake.monitoring.load_schedule import load_intervals
 from fleetlake.monitoring.status import LakeStatus, lake_now, lake_status
+from fleetlake.publishing.publish import published_folder
+from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.settings import Settings
 
 _LOGS = ("", "-wal")
@@ -80,10 +83,17 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The status of a lake and its figures, from one snapshot."""
+    """The status of a lake and its figures, from one snapshot.
+
+    `load_intervals` are the seconds between two scheduled loads, by endpoint. `changed_at` is when
+    a load last changed rows, `published_at` when marts were last published; None if never. UTC.
+    """
 
     status: LakeStatus
     figures: Figures
+    load_intervals: Mapping[str, float] = field(default_factory=dict)
+    changed_at: datetime | None = None
+    published_at: datetime | None = None
 
 
 def measure(lake: Lake, settings: Settings) -> Measured:
@@ -95,7 +105,29 @@ def measure(lake: Lake, settings: Settings) -> Measured:
         calls_per_minute=settings.calls_per_minute,
         journal=settings.push_journal,
     )
-    return Measured(status=status, figures=_figures(lake, now))
+    return Measured(
+        status=status,
+        figures=_figures(lake, now),
+        load_intervals=load_intervals(),
+        changed_at=_changed_at(lake),
+        published_at=_published_at(settings),
+    )
+
+
+def _changed_at(lake: Lake) -> datetime | None:
+    [(at,)] = lake.rows(
+        "select max(committed_at) from meta.loads where rows_added > 0 or rows_changed > 0"
+    )
+    found: datetime | None = at
+    return found
+
+
+def _published_at(settings: Settings) -> datetime | None:
+    """Return when the newest snapshot was published; None if there is none, or if it is damaged."""
+    try:
+        return datetime.fromisoformat(description_of(published_folder(settings))["published_at"])
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def _figures(lake: Lake, now: datetime) -> Figures:

@@ -142,6 +142,12 @@ def _open_gaps(measured: Measured) -> Iterator[Sample]:
         yield name, lost.count(name)
 
 
+def _intervals(measured: Measured) -> Iterator[Sample]:
+    for stream in measured.status.streams:
+        interval = measured.load_intervals.get(stream.endpoint)
+        yield (stream.account_profile, stream.endpoint), interval
+
+
 def _events(measured: Measured) -> Iterator[Sample]:
     """Yield a count for each kind; those of a later release count together, as `other`."""
     found = measured.figures.events
@@ -183,6 +189,19 @@ METRICS = (
         "Seconds since the time up to which the stream is proven complete; for a list that is "
         "read whole, since its last load.",
         _lag,
+    ),
+    Metric(
+        name="fleetlake_stream_expected_interval_seconds",
+        about="Seconds between two scheduled loads, from prefect.yaml; a day for a list that is "
+        "read only from devices that moved, because others are swept daily.",
+        labels=STREAM,
+        samples=_intervals,
+    ),
+    Metric(
+        name="fleetlake_rows_changed_timestamp_seconds",
+        about="When a load last changed rows.",
+        labels=(),
+        samples=lambda measured: [((), _timestamp(measured.changed_at))],
     ),
     _of_stream(
         "fleetlake_stream_retention_hours",
@@ -262,6 +281,12 @@ METRICS = (
         "fleetlake_build_warned_tests",
         "Data tests of the last build that found bad rows in the service's data.",
         lambda build: build.warned_tests,
+    ),
+    Metric(
+        name="fleetlake_published_timestamp_seconds",
+        about="When marts were last published.",
+        labels=(),
+        samples=lambda measured: [((), _timestamp(measured.published_at))],
     ),
     _of_storage(
         "fleetlake_files",

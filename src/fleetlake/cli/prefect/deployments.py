@@ -24,13 +24,13 @@ def read_deployments(project: Path) -> dict[str, Any]:
     Raises: UsageError for a file without deployments.
     """
     from fleetlake.errors import UsageError
-    from fleetlake.machine.project import package_files
+    from fleetlake.machine.project import deployments_file
 
-    folder = project if (project / PREFECT_FILE).is_file() else package_files()
-    file = read_yaml(folder / PREFECT_FILE)
+    path = deployments_file(project)
+    file = read_yaml(path)
     if not (file and file.get("deployments")):
         raise UsageError(
-            f"{folder / PREFECT_FILE} lists no deployments.",
+            f"{path} lists no deployments.",
             remedy="Remove it to use fleetlake's own, or copy that from a new project: "
             "`fleetlake init FOLDER`.",
         )
