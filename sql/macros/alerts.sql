@@ -53,6 +53,36 @@
 {%- endmacro %}
 
 
+{# What a text has of a pattern; null if it has none, or if a clock time or address is in the rest. #}
+{% macro only_one(text, pattern, other) -%}
+    case
+        when regexp_extract(replace({{ text }}, regexp_extract({{ text }}, '{{ pattern }}', 0), ''), '{{ other }}', 0) = ''
+            then nullif(regexp_extract({{ text }}, '{{ pattern }}', 0), '')
+    end
+{%- endmacro %}
+
+{# When a failover began: its alert may come later and name the start. The text counts if it has
+   one time with a zone, in the day before the alert was detected. #}
+{% macro failover_start(text, detected_at) -%}
+    {%- set time = '[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})' -%}
+    {%- set named = instant_of(only_one(text, time, '[0-9]{1,2}:[0-9]{2}')) -%}
+    case
+        when {{ seconds_between(named, detected_at) }} between 0 and 86400 then {{ named }}
+        else {{ detected_at }}
+    end
+{%- endmacro %}
+
+{# The address and the person in the text of a failed login to the service. #}
+{% macro login_address(text) -%}
+    {%- set address = '[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}' -%}
+    {{ only_one(text, address, address) }}
+{%- endmacro %}
+
+{% macro login_user(text) -%}
+    {%- set mail = '[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+' -%}
+    {{ only_one(text, mail, mail) }}
+{%- endmacro %}
+
 {# Alerts that a router went online or offline. The contract does not define `info` for this alert,
    so a member with the state takes precedence. The text may contain any device name, so only its end
    counts, e.g. "is offline.". #}

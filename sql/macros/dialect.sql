@@ -70,6 +70,20 @@
 {%- endmacro %}
 
 
+{# The instant that a text means; null if it means none. #}
+{% macro instant_of(text) -%}
+    {{ return(adapter.dispatch('instant_of')(text)) }}
+{%- endmacro %}
+
+{% macro default__instant_of(text) -%}
+    try_cast({{ text }} as timestamp with time zone)
+{%- endmacro %}
+
+{% macro spark__instant_of(text) -%}
+    try_cast({{ text }} as timestamp)
+{%- endmacro %}
+
+
 {# The UTC day of an instant. #}
 {% macro utc_date(instant) -%}
     {{ return(adapter.dispatch('utc_date')(instant)) }}
@@ -97,6 +111,46 @@
 
 {% macro spark__json_entries(column) -%}
     explode(from_json({{ column }}, 'map<string,string>')) as (member, member_value)
+{%- endmacro %}
+
+
+{# The two parts of `[{updates}, [removals]]`: an object as JSON, and an array of texts; null or
+   empty if a change has another shape. #}
+{% macro diff_updates(column) -%}
+    {{ return(adapter.dispatch('diff_updates')(column)) }}
+{%- endmacro %}
+
+{% macro default__diff_updates(column) -%}
+    case when json_type({{ column }}, '$[0]') = 'OBJECT' then json_extract({{ column }}, '$[0]') end
+{%- endmacro %}
+
+{% macro spark__diff_updates(column) -%}
+    get_json_object({{ column }}, '$[0]')
+{%- endmacro %}
+
+{% macro diff_removals(column) -%}
+    {{ return(adapter.dispatch('diff_removals')(column)) }}
+{%- endmacro %}
+
+{% macro default__diff_removals(column) -%}
+    cast(json_extract({{ column }}, '$[1][*]') as varchar[])
+{%- endmacro %}
+
+{% macro spark__diff_removals(column) -%}
+    from_json(get_json_object({{ column }}, '$[1]'), 'array<string>')
+{%- endmacro %}
+
+{# A row for each element of an array. #}
+{% macro exploded(column) -%}
+    {{ return(adapter.dispatch('exploded')(column)) }}
+{%- endmacro %}
+
+{% macro default__exploded(column) -%}
+    unnest({{ column }})
+{%- endmacro %}
+
+{% macro spark__exploded(column) -%}
+    explode({{ column }})
 {%- endmacro %}
 
 

@@ -17,7 +17,7 @@ from fleetlake.alerting.account_settings import account_settings
 from fleetlake.alerting.chosen_types import TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.alerting.push_setup import PushSetup, Wanted
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
 from fleetlake.marts.build import build_marts
 from fleetlake.receiving.drain import drain_all
 from fleetlake.receiving.intake import open_intake
@@ -91,8 +91,41 @@ def marts_of(
         assert lake.rows("select count(*) from meta.confirmations") == [(drained.alerts - 1,)]
         types = {name for (name,) in lake.rows("select distinct type from raw.alerts")}
         assert settings.words.sent("mgr_login_failure") in types
+        require_changes_of_devices(lake, sim)
+        require_failed_logins(lake, sim, settings.words.sent("mgr_login_failure"))
         columns = "columns(c -> c <> 'built_at')"
         return {m: lake.rows(f"select {columns} from marts.{m} order by all") for m in MARTS}
+
+
+def require_changes_of_devices(lake: Lake, sim: Sim) -> None:
+    """Require each change that a device made to name the members that the service said."""
+    logs = [log for log in sim.truth("activity_logs") if "diff" in log["action"]]
+    wanted = {}
+    for log in logs:
+        updates, removals = log["action"]["diff"]
+        members = [*updates, *(".".join(map(str, path)) for path in removals)]
+        wanted[log["action"]["id"]] = (log["actor"]["name"], len(members), sorted(members))
+    found = lake.rows(
+        "select activity_id, actor_name, members_changed, "
+        "list_sort(list_transform(string_split(changes, '; '), x -> split_part(x, ':', 1))) "
+        "from marts.change_log where actor_name is not null"
+    )
+
+    assert wanted
+    assert {key: tuple(values) for key, *values in found} == wanted
+
+
+def require_failed_logins(lake: Lake, sim: Sim, name: str) -> None:
+    """Require each failed login to have the user and the address of its text."""
+    texts = [alert["friendly_info"] for alert in sim.truth("alerts") if alert["type"] == name]
+    found = lake.rows(
+        "select description, actor, ip_address from marts.security_events "
+        "where event_type = 'mgr_login_failure'"
+    )
+
+    assert sorted(text for text, *_ in found) == sorted(texts)
+    for text, actor, address in found:
+        assert text == f"Login of user {actor} from {address} failed: bad password."
 
 
 @pytest.mark.release

@@ -430,7 +430,7 @@ def test_change_of_settings_shows_in_log_alert_and_version(world: Service, alert
     changed = Counter()
     for log in world.truth("activity_logs"):
         what = (log["action"]["type_name"], log["object"]["type_name"])
-        if what == ("update", "router") and "setting" in log["action"]["after"]:
+        if what == ("update", "router") and "setting" in log["action"].get("after", {}):
             changed[log["object"]["id"]] += 1
 
     versions = {

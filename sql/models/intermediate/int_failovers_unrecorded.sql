@@ -3,13 +3,19 @@
 
 {{ config(materialized='table') }}
 
-with events as (
+with alerts as (
+    select alert_id, router_id, {{ failover_start('description', 'detected_at') }} as detected_at
+    from {{ ref('stg_alerts') }}
+    where alert_type in ('failover_event', 'alt_failover_event')
+),
+
+events as (
     select a.alert_id, a.router_id, a.detected_at
-    from {{ ref('stg_alerts') }} as a
+    from alerts as a
     left join {{ ref('stg_failovers') }} as f
         on a.router_id = f.router_id
         and abs({{ seconds_between('f.started_at', 'a.detected_at') }}) <= {{ var('failover_match_s') }}
-    where a.alert_type in ('failover_event', 'alt_failover_event') and f.failover_id is null
+    where f.failover_id is null
 ),
 
 lost as (

@@ -12,12 +12,15 @@ select
     actor_type as actor_type_number,
     {{ neutral_word('actor_type_name') }} as actor_type,
     nullif(actor_email, '') as actor_email,
+    nullif(actor_mac, '') as actor_mac,
+    nullif(actor_name, '') as actor_name,
     object_type as object_type_number,
     {{ neutral_word('object_type_name') }} as object_type,
     object_role,
     object_user,
     action_before as entity_before,
     action_after as entity_after,
+    action_diff as entity_diff,
 
     action_timestamp as acted_at,
     _loaded_at as loaded_at

@@ -96,8 +96,8 @@ ROWS = (
         columns=columns_of(
             "activity_logs",
             """action.id action.timestamp action.type action.type_name action.before
-            action.after actor.id actor.type actor.type_name actor.email object.id object.type
-            object.type_name object.role object.user""",
+            action.after action.diff actor.id actor.type actor.type_name actor.email actor.mac
+            actor.name object.id object.type object.type_name object.role object.user""",
         ),
     ),
     Endpoint(

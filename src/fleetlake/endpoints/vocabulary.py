@@ -223,7 +223,12 @@ VOCABULARY: dict[str, Meaning] = {
     "action.type_name": _of(TEXT, "Action type in words."),
     "action.before": _of(JSON, "The entity before the action.", privacy=Privacy.TEXT),
     "action.after": _of(JSON, "The entity after the action.", privacy=Privacy.TEXT),
+    "action.diff": _of(
+        JSON, "What a device changed, [{updates}, [removals]].", privacy=Privacy.TEXT
+    ),
     "actor.id": _of(TEXT, "Who acted."),
+    "actor.mac": _of(TEXT, "MAC address of a device that acted.", privacy=IDENTIFIER),
+    "actor.name": _of(TEXT, "Name of a device that acted.", privacy=Privacy.NAME),
     "actor.type": _of(INTEGER, "Actor type number."),
     "actor.type_name": _of(TEXT, "Actor type in words."),
     "actor.email": _of(TEXT, "E-mail address of the actor.", privacy=IDENTIFIER),

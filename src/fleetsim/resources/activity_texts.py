@@ -11,6 +11,7 @@ from fleetsim.blocks import Block
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.resource_columns import Read
+from fleetsim.resources.alert_texts import mac_address
 from fleetsim.resources.routers import names
 from fleetsim.units import NULL, SECOND
 from fleetsim.view import View
@@ -66,12 +67,13 @@ class _Entry(NamedTuple):
     account: int
     slot: int
     person: int
+    at: int
     salt: int
 
 
 def _entries(block: Block) -> list[_Entry]:
     salt = (block["tail"] >> np.uint64(20)) % np.uint64(1 << 20)
-    names = ("kind", "router", "account", "slot", "value")
+    names = ("kind", "router", "account", "slot", "value", "time")
     columns = (*(block[name].tolist() for name in names), salt.tolist())
     return [_Entry(*row) for row in zip(*columns, strict=True)]
 
@@ -91,10 +93,18 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
 def _action(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
         return view.ledger.activity[entry.person].action
-    before, after = _ENTITIES.get(entry.kind, _of_account)(view, entry)
     name = _ACTION[entry.kind]
-    type_ = code(ACTION_TYPES, name)
-    return {"type": type_, "type_name": name, "before": before, "after": after}
+    named = {"type": code(ACTION_TYPES, name), "type_name": name}
+    if entry.kind == REGISTERED:
+        return {**named, "diff": _diff_of_connection(entry)}
+    before, after = _ENTITIES.get(entry.kind, _of_account)(view, entry)
+    return {**named, "before": before, "after": after}
+
+
+def _diff_of_connection(entry: _Entry) -> list[Any]:
+    """Return what a router reports as changed: `[{updates}, [removals]]` (observed)."""
+    removals = [["offline", "reason"]] if entry.salt % 2 else []
+    return [{"state": "online"}, removals]
 
 
 _Entities = tuple[dict[str, Any], dict[str, Any]]
@@ -109,11 +119,6 @@ def _of_settings(view: View, entry: _Entry) -> _Entities:
         body = f"{NEWLINE}{salt:x}{NEWLINE}"
         value = f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"
     return {**entity, "value": f"value-{salt // 7}"}, {**entity, "value": value}
-
-
-def _of_connection(view: View, entry: _Entry) -> _Entities:
-    entity = {"id": str(view.world.fleet.router_id[entry.router])}
-    return {**entity, "state": "offline"}, {**entity, "state": "online"}
 
 
 def _of_unregistering(view: View, entry: _Entry) -> _Entities:
@@ -162,7 +167,6 @@ def _group_id(entry: _Entry) -> str:
 
 _ENTITIES: Final[dict[int, Callable[[View, _Entry], _Entities]]] = {
     SETTINGS: _of_settings,
-    REGISTERED: _of_connection,
     GROUP_UPDATED: _of_group,
     USER_UPDATED: _of_user,
     BELONGING: _of_belonging,
@@ -179,9 +183,20 @@ def _actor(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
         return view.ledger.activity[entry.person].actor
     if entry.kind == REGISTERED:
-        return _party("router", str(view.world.fleet.router_id[entry.router]), "")
+        return _router(view, entry)
     someone = view.world.people[entry.person]
     return _party("sso user", str(someone.id), someone.email)
+
+
+def _router(view: View, entry: _Entry) -> dict[str, Any]:
+    """Return a router as the actor: with its MAC address and name, without e-mail (observed)."""
+    row = np.array([entry.router])
+    return {
+        "id": str(view.world.fleet.router_id[entry.router]),
+        "type": code(ACTOR_TYPES, "router"),
+        "mac": mac_address(int(view.world.fleet.hardware_id[entry.router]), 0),
+        "name": names(view, row, np.array([entry.at]))[0],
+    }
 
 
 def _party(name: str, identity: str, email: str) -> dict[str, Any]:

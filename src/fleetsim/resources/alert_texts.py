@@ -35,7 +35,6 @@ _FRIENDLY: Final[dict[str, Callable[[int, int], str]]] = {
     ),
     "gpio_state_change": lambda _s, v: f"Ignition sense is now {'high' if v else 'low'}.",
     "login_success": lambda _s, v: f"User admin logged in from 192.168.0.{v % 250 + 2}.",
-    "mgr_login_failure": lambda _s, _v: "Login to the management service failed: bad password.",
     "account_locked": lambda _s, _v: "Locked for 30 minutes after six failed logins.",
     "http_push_failure": lambda _s, _v: "Delivery to a push destination failed.",
     "http_destination_suspended": lambda _s, _v: "A push destination was suspended.",
@@ -54,12 +53,27 @@ def _other(name: str) -> Callable[[int, int], str]:
 _WORDS: Final = [_FRIENDLY.get(name, _other(name)) for name in ALERT_TYPES]
 
 
-def friendly(_view: View, block: Block) -> list[str]:
+def friendly(view: View, block: Block) -> list[str]:
     """Return each alert's human-readable description."""
-    rows = zip(block["kind"].tolist(), block["slot"].tolist(), block["value"].tolist(), strict=True)
-    return [_WORDS[kind](slot, value) for kind, slot, value in rows]
+    names = ("kind", "slot", "value")
+    rows = zip(*(block[n].tolist() for n in names), detection_times(view, block), strict=True)
+    return [_friendly(view, *row) for row in rows]
 
 
+def _friendly(view: View, kind: int, slot: int, value: int, time: str) -> str:
+    """Return a description; some name the start of a failover, or who failed to log in from where.
+
+    The service's own words are not known.
+    """
+    if kind == _FAILED_LOGIN:
+        source = f"198.51.100.{value % 250 + 2}"
+        return f"Login of user {view.world.people[value].email} from {source} failed: bad password."
+    text = _WORDS[kind](slot, value)
+    return f"{text.removesuffix('.')} at {time}." if kind == _FAILOVER else text
+
+
+_FAILED_LOGIN: Final = CODE["mgr_login_failure"]
+_FAILOVER: Final = CODE["failover_event"]
 _LOGIN: Final = CODE["login_success"]
 _WAN: Final = frozenset(CODE[name] for name in WAN_STATUS_ALERTS)
 

@@ -5,8 +5,13 @@ with diffs as (
     select
         activity_id,
         count(*) as members_changed,
-        {{ joined_text("concat(member, ': ', coalesce(before_value, 'none'), ' -> ', coalesce(after_value, 'none'))", '; ', 'member') }} as changes
-    from {{ ref('int_activity_changes') }}
+        {{ joined_text("concat(member, ': ', before_words, ' -> ', coalesce(after_value, 'none'))", '; ', 'member') }} as changes
+    from (
+        select
+            *,
+            case when is_before_known then coalesce(before_value, 'none') else 'unknown' end as before_words
+        from {{ ref('int_activity_changes') }}
+    ) as c
     group by activity_id
 ),
 
@@ -40,12 +45,13 @@ select
     l.action_type,
     l.actor_type,
     l.actor_email,
+    l.actor_name,
     l.object_type,
     l.object_name,
     d.changes,
     concat_ws(
         ' ',
-        coalesce(l.actor_email, concat_ws(' ', l.actor_type, l.actor_id)),
+        coalesce(l.actor_email, concat_ws(' ', l.actor_type, coalesce(l.actor_name, l.actor_mac, l.actor_id))),
         concat(coalesce(l.action_type, 'unknown action'), ':'),
         l.object_type,
         coalesce(l.object_name, l.object_id)

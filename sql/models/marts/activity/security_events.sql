@@ -10,8 +10,16 @@ with events as (
         a.alert_type as event_type,
         a.router_id,
         a.account_id,
-        coalesce({{ json_text('a.info', 'user') }}, {{ json_text('a.info', 'info.user') }}) as actor,
-        coalesce({{ json_text('a.info', 'ip') }}, {{ json_text('a.info', 'info.ip') }}) as ip_address,
+        coalesce(
+            {{ json_text('a.info', 'user') }},
+            {{ json_text('a.info', 'info.user') }},
+            case when a.alert_type = 'mgr_login_failure' then {{ login_user('a.description') }} end
+        ) as actor,
+        coalesce(
+            {{ json_text('a.info', 'ip') }},
+            {{ json_text('a.info', 'info.ip') }},
+            case when a.alert_type = 'mgr_login_failure' then {{ login_address('a.description') }} end
+        ) as ip_address,
         a.description,
         a.detected_at as occurred_at
     from {{ ref('stg_alerts') }} as a
