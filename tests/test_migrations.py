@@ -210,7 +210,7 @@ def test_a_retyped_column_may_say_how_its_values_change(lake_path: Path, newer: 
         member="name",
         old=Kind.TEXT,
         new=Kind.FLAG,
-        value="case name when 'on' then true when 'off' then false end",
+        value="case {} when 'on' then true when 'off' then false end",
     )
     newer((flag,))
 

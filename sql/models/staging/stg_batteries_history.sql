@@ -11,12 +11,12 @@ select
     type as power_source_type,
     lower(status) as charge_status,
 
-    health as health_pct,
-    rsoc as charge_pct,
-    milliamps as current_ma,
-    millivolts as voltage_mv,
+    try_cast(health as bigint) as health_pct,
+    try_cast(rsoc as bigint) as charge_pct,
+    try_cast(milliamps as bigint) as current_ma,
+    try_cast(millivolts as bigint) as voltage_mv,
     temp as temperature_c,
-    time_remaining as time_remaining_min,
+    try_cast(time_remaining as bigint) as time_remaining_min,
 
     created_at,
     updated_at as reported_at,

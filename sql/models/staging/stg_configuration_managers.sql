@@ -7,7 +7,7 @@ select
     account_id,
     router_id,
 
-    version_number,
+    try_cast(version_number as bigint) as version_number,
     suspended as is_suspended,
     synched as is_synched,
     configuration as individual_configuration,

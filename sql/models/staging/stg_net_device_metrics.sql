@@ -13,8 +13,8 @@ select
     tac,
     bmask_applied as band_mask,
 
-    bytes_in as in_total_bytes,
-    bytes_out as out_total_bytes,
+    try_cast(bytes_in as bigint) as in_total_bytes,
+    try_cast(bytes_out as bigint) as out_total_bytes,
     signal_strength as signal_pct,
     cinr as cinr_db,
     dbm as signal_dbm,

@@ -6,8 +6,8 @@ select
     net_device_id,
     created_at_timeuuid as sample_id,
 
-    bytes_in as in_bytes,
-    bytes_out as out_bytes,
+    try_cast(bytes_in as bigint) as in_bytes,
+    try_cast(bytes_out as bigint) as out_bytes,
     period as period_s,
     uptime as uptime_s,
 

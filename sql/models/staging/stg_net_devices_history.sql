@@ -62,7 +62,7 @@ select
     gateway,
     dns0,
     dns1,
-    mtu as mtu_bytes,
+    try_cast(mtu as bigint) as mtu_bytes,
 
     is_asset,
     is_gps_supported,

@@ -10,7 +10,7 @@ select
     source,
     message,
     exception,
-    sequence,
+    try_cast(sequence as bigint) as sequence,
 
     reported_at,
     created_at,

@@ -7,7 +7,7 @@ select
     subscription_type_id,
 
     name as subscription_name,
-    quantity,
+    try_cast(quantity as bigint) as quantity,
 
     start_time as started_at,
     end_time as ends_at,

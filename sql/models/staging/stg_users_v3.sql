@@ -10,7 +10,7 @@ select
     last_name,
     is_active,
     pending_email,
-    timeout as timeout_min,
+    try_cast(timeout as bigint) as timeout_min,
 
     last_login as last_login_at,
     valid_from,

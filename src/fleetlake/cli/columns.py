@@ -23,8 +23,8 @@ MemberArgument = Annotated[str, typer.Argument(help="The member, as `columns lis
 columns = typer.Typer(
     cls=ListGroup,
     name="columns",
-    help="List members that the service added, promote one to a column, or demote it. "
-    "Without a sub-command, list them."
+    help="List members that the service added, promote one to a column, demote it, or retype a "
+    "column. Without a sub-command, list them."
     "\n\n"
     "No decision is urgent: members without a column are kept in `_extra` from the first record "
     'on. `a.b` is the member b of the object a; `"a.b"` is a member with a dot in its name. A '
@@ -108,6 +108,34 @@ def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
         f"raw.{found.name}.{column.name} is dropped; `_extra` has its value again in "
         f"{counted(rows, 'row')}."
     )
+
+
+@columns.command("retype")
+def retype_column(
+    endpoint: EndpointArgument,
+    member: Annotated[str, typer.Argument(help="The member or its column.")],
+    *,
+    kind: Annotated[
+        Kind | None,
+        typer.Option("--type", help="real, text or, to undo, integer; if omitted, what fits all."),
+    ] = None,
+) -> None:
+    """Store a whole-number column in another type, because the service sends other values.
+
+    Values that the column refused so far move to it from `_extra`. Marts read whole numbers of it.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.endpoints import endpoint_named
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.evolution.promote import retype
+    from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
+
+    found = endpoint_named(endpoint)
+    with open_lake(load_settings().lake) as lake:
+        column, rows = retype(lake, found, member, kind)
+    filled = f"{counted(rows, 'row')} filled from `_extra`"
+    console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {filled}.")
 
 
 def _column(member: "Member") -> str | None:

@@ -174,9 +174,23 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
+        yield from _misfits(stream)
     if found.pushes.dead_letters:
         letters = counted(found.pushes.dead_letters, "pushed message")
         yield f"{letters} could not be read: see `fleetlake quarantine list`."
+
+
+def _misfits(stream: "StreamStatus") -> Iterator[str]:
+    """Yield a line for each column that refused values."""
+    from fleetlake.text.wording import counted
+
+    for misfit in stream.misfits:
+        command = misfit.command
+        then = f"run `{command}`" if command else "they are kept in `_extra`"
+        yield (
+            f"{counted(misfit.rows, 'value')} of {_name(stream)}.{misfit.column} did not fit the "
+            f"type {misfit.kind}, e.g. {misfit.example}: {then}."
+        )
 
 
 def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:

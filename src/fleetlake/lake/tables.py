@@ -129,6 +129,13 @@ META: dict[str, dict[str, str]] = {
         "promoted_at": _TIME,
         "column_name": "VARCHAR",
     },
+    # Columns of the endpoint table that this lake stores in another kind; the last row counts.
+    "retyped": {
+        "endpoint": "VARCHAR",
+        "member": "VARCHAR",
+        "kind": "VARCHAR",
+        "retyped_at": _TIME,
+    },
     # Whether an account may read an endpoint (403, 404 and 405 mean no), as of the last request.
     "capabilities": {
         "account_profile": "VARCHAR",

@@ -10,6 +10,7 @@ from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
+from fleetlake.lake.evolution.misfits import Misfit, misfits
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
@@ -32,7 +33,7 @@ class StreamStatus:
     `holes` counts the unproven ranges between the oldest and the newest proven time; for a
     fan-out, those of all ids. `retention` is set if the service deletes old records. `absent`
     counts records missing from a list that shrank too much to be trusted. `unavailable` says why
-    this account cannot read the endpoint.
+    this account cannot read the endpoint. `misfits` are columns that refused values.
     """
 
     account_profile: str
@@ -48,6 +49,7 @@ class StreamStatus:
     retention: Forecast | None
     unavailable: str | None
     absent: int = 0
+    misfits: tuple[Misfit, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +148,7 @@ class _AccountStatus:
         watermark_at, loaded_at = self._watermarks.get(name, (None, None))
         proven = self._proven.get(name, {})
         until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
+        drifted = self._drifted.get(name, (0,))[0]
         is_available, reason = self._capabilities.get(name, (True, None))
         return StreamStatus(
             account_profile=self._profile,
@@ -157,10 +160,11 @@ class _AccountStatus:
             complete_until=until,
             holes=sum(len(self._holes(endpoint, ranges)) for ranges in proven.values()),
             quarantined=self._quarantined.get(name, (0,))[0],
-            drifted=self._drifted.get(name, (0,))[0],
+            drifted=drifted,
             retention=self._forecast(endpoint, until, list(proven.values())),
             unavailable=None if is_available else reason,
             absent=self._absent.get(name, (0,))[0],
+            misfits=misfits(self._lake, endpoint, self._profile) if drifted else (),
         )
 
     def _forecast(

@@ -24,7 +24,8 @@ from fleetlake.text.quoting import quoted
 
 TEXTS_AT_ONCE = 50_000
 WHOLE_NUMBERS = {Kind.ID, Kind.RELATION, Kind.INTEGER}
-_NEW = "_of_the_new_type"
+OLD = "_of_the_old_type"
+"""Name of a column while another type replaces it; files of that moment have it too."""
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)")
 """Times that survive a round trip; `20260615` may be a date, or a part number."""
@@ -128,21 +129,21 @@ def retype_column(
     """Store a column in another type, in the open transaction; return the rows out of `_extra`.
 
     A value that the new type cannot hold unchanged moves to `_extra`. `value` is the SQL of the new
-    value where a cast is not enough. DuckLake 1.5.5 can change a column's type itself, but filters
-    then miss rows written before (observed 2026-11-25).
+    value, with `{}` for the old one, where a cast is not enough. DuckLake 1.5.5 can change a type
+    itself, but filters then miss rows written before (observed 2026-11-25).
     """
-    table, name = f"raw.{quoted(endpoint.name)}", quoted(old.name)
-    lake.execute(f"alter table {table} add column {_NEW} {new.sql_type}")
-    fitting = value or _fitting(name, old.kind, new)
-    lake.execute(f"update {table} set {_NEW} = {fitting} where {name} is not null")
-    misfit = f"{name} is not null and {_NEW} is null"
-    if lake.rows(f"select 1 from {table} where {misfit} limit 1"):
-        lake.execute(f"update {table} set {name} = null where {_NEW} is not null")
-        empty_column(lake, endpoint, old)  # it drops the column, too
-    else:
-        lake.execute(f"alter table {table} drop column {name}")
-    lake.execute(f"alter table {table} rename column {_NEW} to {quoted(new.name)}")
+    table, name = f"raw.{quoted(endpoint.name)}", quoted(new.name)
+    # Files keep the names that columns had when they were written, so the new one has its own.
+    lake.execute(f"alter table {table} rename column {quoted(old.name)} to {OLD}")
+    lake.execute(f"alter table {table} add column {name} {new.sql_type}")
+    fitting = value.format(OLD) if value else _fitting(OLD, old.kind, new)
+    lake.execute(f"update {table} set {name} = {fitting} where {OLD} is not null")
     moved = move_values(lake, endpoint, new)
+    if lake.rows(f"select 1 from {table} where {OLD} is not null and {name} is null limit 1"):
+        lake.execute(f"update {table} set {OLD} = null where {name} is not null")
+        empty_column(lake, endpoint, replace(old, stored_as=OLD))  # it drops the column, too
+    else:
+        lake.execute(f"alter table {table} drop column {OLD}")
     if not any(map(bool, _texts_with(lake, endpoint, new.path))):
         forget_drift(lake, endpoint.name, new)
     return moved

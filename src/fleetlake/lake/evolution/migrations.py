@@ -80,7 +80,8 @@ class RetypeColumn:
 
     A value that the new type cannot hold unchanged moves to `_extra`, as in a load, and values in
     `_extra` that the old type could not hold move to the column. `value` is the SQL of the new
-    value where a cast is not enough; null sends the old value to `_extra`.
+    value, with `{}` for the old one, where a cast is not enough; null sends the old value to
+    `_extra`.
     """
 
     endpoint: str

@@ -27,11 +27,14 @@ def take_from_extra(lake: Lake, load: Load) -> int:
 
     For records kept as history, only the current version is considered.
     """
-    endpoint = load.endpoint
-    current = is_current(endpoint)
+    return take_values(lake, load.endpoint, is_current(load.endpoint))
+
+
+def take_values(lake: Lake, endpoint: Endpoint, condition: str = "true") -> int:
+    """Move values that fit their columns out of `_extra`, if any of the rows have some."""
     found = lake.rows(
         f"select distinct unnest(json_keys({EXTRA})) from raw.{quoted(endpoint.name)} "
-        f"where {current} and {EXTRA} is not null"
+        f"where {condition} and {EXTRA} is not null"
     )
     members = {member for (member,) in found}
     late = [column for column in endpoint.columns if column.path[0] in members]

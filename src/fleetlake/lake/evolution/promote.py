@@ -1,13 +1,19 @@
-"""Promoting a member to a column, and demoting the column to a member again."""
+"""Promoting a member to a column, demoting it again, and giving a column another type."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import column_name, format_path, parse_path
-from fleetlake.lake.evolution.member_values import empty_column, fill_column, likely_kind
+from fleetlake.lake.evolution.member_values import (
+    empty_column,
+    fill_column,
+    likely_kind,
+    retype_column,
+)
 from fleetlake.lake.evolution.promotions import (
     Promotion,
     columns_of_table,
@@ -16,10 +22,11 @@ from fleetlake.lake.evolution.promotions import (
     promotions,
     settle_names,
     with_promoted,
+    with_retyped,
 )
 from fleetlake.lake.locks import commit_lock, stream_lock
 
-__all__ = ["demote", "members", "promote", "with_promoted"]
+__all__ = ["demote", "members", "promote", "retype", "with_promoted"]
 
 
 def promote(
@@ -73,6 +80,46 @@ def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
                 [found.endpoint, found.member],
             )
     return found.column, returned
+
+
+RETYPES = {Kind.INTEGER: (Kind.REAL, Kind.TEXT)}
+"""Kinds of declared columns that a lake may store otherwise: staging reads all as numbers."""
+
+
+def retype(
+    lake: Lake, endpoint: Endpoint, member: str, kind: Kind | None = None
+) -> tuple[Column, int]:
+    """Store a declared column in another kind; return it and the rows filled from `_extra`.
+
+    `member` may also be the column's name. Without `kind`, the narrowest of RETYPES that fits all
+    values in `_extra` is used; the column's own kind makes it as declared again. Raises: UsageError
+    for a column that cannot be retyped; StreamBusy while the endpoint is being loaded.
+    """
+    declared = next((c for c in endpoint.columns if member in {c.field, c.name}), None)
+    if declared is None or declared.kind not in RETYPES or declared.name in endpoint.required:
+        able = [c.name for c in endpoint.columns if c.kind in RETYPES]
+        raise UsageError(
+            f"{member!r} of {endpoint.name} cannot have another type.",
+            remedy=f"Columns that can: {', '.join(able) or 'none'}.",
+        )
+    allowed = (declared.kind, *RETYPES[declared.kind])
+    if kind is not None and kind not in allowed:
+        raise UsageError(f"The type of {declared.name} can be {', '.join(allowed)}.")
+    with stream_lock(lake.path, endpoint.name):
+        [now] = with_retyped(lake, [endpoint])
+        old = now.column(declared.name)
+        if kind is None:
+            fitting = likely_kind(lake, endpoint, declared.path)
+            kind = fitting if fitting in allowed else Kind.TEXT
+            kind = max(kind, old.kind, key=allowed.index)
+        new = replace(declared, kind=kind)
+        with commit_lock(lake.path), lake.transaction():
+            lake.execute(
+                "insert into meta.retyped by name select ? as endpoint, ? as member, ? as kind, "
+                "now() as retyped_at",
+                [endpoint.name, declared.field, kind],
+            )
+            return new, retype_column(lake, endpoint, old, new) if kind is not old.kind else 0
 
 
 def _find_path(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:

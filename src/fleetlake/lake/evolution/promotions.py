@@ -5,7 +5,7 @@ promotions are a table of the lake, so every process that loads knows them.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -92,7 +92,7 @@ def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
 
 
 def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Return the endpoints with the promoted columns of this lake.
+    """Return the endpoints with the promoted and the retyped columns of this lake.
 
     Promoted columns that the lake no longer has are removed.
     """
@@ -101,7 +101,22 @@ def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         for one in promotions(lake):
             columns.setdefault(one.endpoint, []).append(one.column)
         wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
-        return with_registered(lake, wider)
+        return with_retyped(lake, with_registered(lake, wider))
+
+
+def with_retyped(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return the endpoints with their columns in the kinds in which this lake stores them."""
+    found = lake.recall("select endpoint, member, kind from meta.retyped order by retyped_at")
+    kinds = {(name, member): Kind(kind) for name, member, kind in found}
+    return [_retyped(endpoint, kinds) for endpoint in endpoints]
+
+
+def _retyped(endpoint: Endpoint, kinds: Mapping[tuple[str, str], Kind]) -> Endpoint:
+    columns = tuple(
+        replace(column, kind=kinds.get((endpoint.name, column.field), column.kind))
+        for column in endpoint.columns
+    )
+    return endpoint if columns == endpoint.columns else replace(endpoint, columns=columns)
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:

@@ -33,6 +33,9 @@ from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import erase_buried
+from fleetlake.lake.evolution.member_values import OLD
+from fleetlake.lake.evolution.new_columns import take_values
+from fleetlake.lake.evolution.promotions import with_promoted, with_retyped
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.integrity.damage import DamageKind
@@ -60,6 +63,7 @@ _KEPT = {
     "schema_drift": "",
     "loads": "",
     "promoted": "",
+    "retyped": "",
     "gaps": "acknowledged_at",
     "quarantine": "resolved_at",
 }
@@ -178,10 +182,13 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
         if paths := folders.pop(f"meta/{table}", None):
             columns = [name for name in tables.META[table] if name != finished_in]
             _copy(new, f"meta.{table}", paths, _latest(columns, finished_in))
+    _retype(new)
     rows = {}
     for endpoint in ENDPOINTS.values():
         if paths := folders.pop(f"raw/{endpoint.name}", None):
             rows[endpoint.name] = _copy(new, f"raw.{endpoint.name}", paths, _newest_rows(endpoint))
+    for endpoint in with_promoted(new, [*ENDPOINTS.values()]):
+        take_values(new, endpoint)  # files from before a column or its type have them there
     erased = erase_buried(new).deleted
     rows = {name: count - erased.get(f"raw.{name}", 0) for name, count in rows.items()}
     restore_watermarks(new)
@@ -204,6 +211,16 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
     )
 
 
+def _retype(new: Lake) -> None:
+    """Give the empty raw tables the types that the lake's own columns had."""
+    for endpoint in with_retyped(new, [*ENDPOINTS.values()]):
+        for column in endpoint.columns:
+            if column.kind is not ENDPOINTS[endpoint.name].column(column.name).kind:
+                table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
+                new.execute(f"alter table {table} drop column {name}")
+                new.execute(f"alter table {table} add column {name} {column.sql_type}")
+
+
 def _without_old_rows(
     new: Lake, rebuilt: Rebuilt, days: Mapping[str, int], trust: ClockTrust
 ) -> Rebuilt:
@@ -223,7 +240,7 @@ def _copy(new: Lake, table: str, paths: Sequence[str], chosen: str) -> int:
     held = dict(new.rows(f"select column_name, column_type from (describe {schema}.{name})"))
     found = new.rows(f"select column_name, column_type from (describe from {source})")
     for column, kind in found:
-        if column not in held and not column.startswith("_ducklake_internal"):
+        if column not in held and not column.startswith(("_ducklake_internal", OLD)):
             new.execute(f"alter table {schema}.{name} add column {quoted(column)} {kind}")
             held[column] = kind
     names = [column for column, _ in found if column in held]
