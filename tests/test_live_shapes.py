@@ -107,6 +107,18 @@ def test_each_column_has_the_value_that_the_service_had(live: Sim) -> None:
     assert different == {}
 
 
+def test_only_5g_modems_have_5g_measurements(live: Sim) -> None:
+    with open_lake(live.settings().lake, read_only=True) as lake:
+        found = lake.rows(
+            "select service_type, count(rsrp5g) = count(*), count(rsrp5g), "
+            "count(rssnr) = count(*) from raw.net_device_metrics group by 1 order by 1"
+        )
+
+    assert ("5G", True) in [row[:2] for row in found]
+    assert [row[2] for row in found if row[0] != "5G"] == [0, 0]
+    assert [row[3] for row in found if row[0]] == [True, True]
+
+
 def compared(endpoint: Endpoint) -> list[str]:
     """Return the columns to compare: not those whose text contains the host of the service."""
     stamped = endpoint.fan_out.partition if endpoint.fan_out and endpoint.fan_out.is_stamped else ""

@@ -24,6 +24,12 @@ select
     rssi as rssi_dbm,
     rssnr as rssnr_db,
     sinr as sinr_db,
+    rsrp5g as rsrp_5g_dbm,
+    rsrq5g as rsrq_5g_db,
+    sinr5g as sinr_5g_db,
+    rsrp5g_highband as rsrp_5g_highband_dbm,
+    rsrq5g_highband as rsrq_5g_highband_db,
+    sinr5g_highband as sinr_5g_highband_db,
 
     update_ts as measured_at,
     _loaded_at as loaded_at

@@ -150,7 +150,8 @@ ROWS = (
     _series(
         "net_device_signal_samples",
         "Signal of each modem, period by period.",
-        "net_device signal_percent cinr dbm ecio rsrp rsrq rssi sinr uptime",
+        """net_device signal_percent cinr dbm ecio rsrp rsrq rssi rssnr sinr rsrp5g rsrq5g sinr5g
+        rsrp5g_highband rsrq5g_highband sinr5g_highband uptime""",
         of="net_device_id",
         fan_out=PER_INTERFACE,
     ),

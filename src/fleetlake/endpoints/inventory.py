@@ -118,8 +118,8 @@ ROWS = (
         columns=columns_of(
             "net_device_metrics",
             """id net_device service_type cell_id lac mcc mnc tac bmask_applied bytes_in
-            bytes_out signal_strength cinr dbm ecio rsrp rsrq rssi rssnr sinr update_ts
-            resource_url""",
+            bytes_out signal_strength cinr dbm ecio rsrp rsrq rssi rssnr sinr rsrp5g rsrq5g sinr5g
+            rsrp5g_highband rsrq5g_highband sinr5g_highband update_ts resource_url""",
         ),
     ),
     Endpoint(

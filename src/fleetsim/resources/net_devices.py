@@ -26,6 +26,7 @@ from fleetsim.units import NULL, Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import plan_grid
+from fleetsim.world.radio import FIFTH
 from fleetsim.world.sampling import (
     connected_since,
     is_connected,
@@ -210,7 +211,7 @@ def service_type(view: View, block: Block) -> list[str | None]:
     """Return LTE or 5G for modems."""
     fleet = view.world.fleet
     modems = fleet.in_bay_of(fleet.hardware, block["row"])
-    fifth = view.world.draws.chance(0.4, "5g", modems).tolist()
+    fifth = view.world.draws.chance(FIFTH, "5g", modems).tolist()
     modem = is_modem(view, block).tolist()
     return [
         ("5G" if new else "LTE") if yes else None for new, yes in zip(fifth, modem, strict=True)

@@ -22,7 +22,7 @@ from fleetsim.units import Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import PlanGrid, plan_grid
-from fleetsim.world.radio import Modems, Signal, signal
+from fleetsim.world.radio import FIFTH, HIGH_BAND, Modems, Signal, signal
 from fleetsim.world.sampling import (
     PERIOD,
     connected_since,
@@ -191,6 +191,18 @@ def _measured(name: str) -> Callable[[View, Block], Reals]:
     return read
 
 
+def _fifth(name: str, more: float, of: float = FIFTH) -> Callable[[View, Block], Reals]:
+    """Return a reader of what 5G modems measure beside LTE; for other modems it is NaN."""
+
+    def read(view: View, block: Block) -> Reals:
+        fleet = view.world.fleet
+        modems = fleet.in_bay_of(fleet.hardware, block["device"])
+        measured = np.round(_measured(name)(view, block) + more, 1)
+        return np.where(view.world.draws.chance(of, "5g", modems), measured, np.nan)
+
+    return read
+
+
 def is_seen(view: View, device: Ints, scope: Flags, *, in_drawer: bool = False) -> Flags:
     """Return which net devices are now in a router in `scope`, which is indexed by row.
 
@@ -270,10 +282,17 @@ SIGNAL_SAMPLES = Resource(
         column("ecio", ColumnKind.JSON, constant(None)),
         _NET_DEVICE,
         column("rsrp", ColumnKind.REAL, _measured("rsrp")),
+        column("rsrp5g", ColumnKind.REAL, _fifth("rsrp", -4.0)),
+        column("rsrp5g_highband", ColumnKind.REAL, _fifth("rsrp", -9.0, of=HIGH_BAND)),
         column("rsrq", ColumnKind.REAL, _measured("rsrq")),
+        column("rsrq5g", ColumnKind.REAL, _fifth("rsrq", -1.0)),
+        column("rsrq5g_highband", ColumnKind.REAL, _fifth("rsrq", -2.0, of=HIGH_BAND)),
         column("rssi", ColumnKind.REAL, _measured("rssi")),
+        column("rssnr", ColumnKind.REAL, _measured("sinr")),
         column("signal_percent", ColumnKind.INTEGER, _measured("percent")),
         column("sinr", ColumnKind.REAL, _measured("sinr")),
+        column("sinr5g", ColumnKind.REAL, _fifth("sinr", -2.0)),
+        column("sinr5g_highband", ColumnKind.REAL, _fifth("sinr", 3.0, of=HIGH_BAND)),
         _UPTIME,
     ),
 )

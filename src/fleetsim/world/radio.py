@@ -12,6 +12,9 @@ from fleetsim.world import trips
 _WAVES = ((37.0, 21.0, 0.5), (13.0, 29.0, 0.3), (71.0, 53.0, 0.2))
 """Waves that add up to coverage: radians per degree north, per degree east, and weight."""
 
+FIFTH, HIGH_BAND = 0.4, 0.1
+"""Shares of modems that speak 5G, and of those that speak it on the high band too."""
+
 
 @dataclass(frozen=True)
 class Signal:
