@@ -10,6 +10,25 @@
 {%- endmacro %}
 
 
+{# The first and last events of a relation, per 31 days in which one of them begins. #}
+{% macro evidence(relation, first, last) -%}
+    {%- set month_number = 'floor(' ~ seconds_between(day_start("date '1970-01-01'"), first) ~ ' / 2678400)' -%}
+    select
+        {{ month_number }} as month_number,
+        min({{ first }}) as first_at,
+        max({{ first }}) as latest_first_at,
+        max({{ last }}) as last_at
+    from {{ relation }}
+    group by {{ month_number }}
+{%- endmacro %}
+
+{# Since when there can be evidence of a device: not before its record or the lake's first event. #}
+{% macro first_evidence(router, as_of) -%}
+    greatest(case when {{ router }}.created_at <= {{ as_of }}.known_until then {{ router }}.created_at end,
+        {{ as_of }}.known_from)
+{%- endmacro %}
+
+
 {# A row per record and span of time in which the given columns stay the same. The spans of a
    record have no gaps: `from_at` of the first and `until_at` of the last are null. `seen_from` and
    `seen_until` are when polls saw these values; `seen_until` is null while they are current. #}

@@ -14,17 +14,22 @@
 {%- endmacro %}
 
 
-{# The instant a number of seconds (an integer or a column) after another. #}
+{# The instant a number of seconds (an integer or a column) after another. More than 3,000 years count
+   as 3,000 years, because databases have no later or earlier instants. #}
 {% macro seconds_after(instant, seconds) -%}
-    {{ return(adapter.dispatch('seconds_after')(instant, seconds)) }}
+    {%- set micros -%}
+    cast(round(case when ({{ seconds }}) > 1e11 then 1e17 when ({{ seconds }}) < -1e11 then -1e17
+        else ({{ seconds }}) * 1e6 end) as bigint)
+    {%- endset -%}
+    {{ return(adapter.dispatch('seconds_after')(instant, micros)) }}
 {%- endmacro %}
 
-{% macro default__seconds_after(instant, seconds) -%}
-    ({{ instant }} + to_microseconds(cast(round(({{ seconds }}) * 1000000) as bigint)))
+{% macro default__seconds_after(instant, micros) -%}
+    ({{ instant }} + to_microseconds({{ micros }}))
 {%- endmacro %}
 
-{% macro spark__seconds_after(instant, seconds) -%}
-    timestamp_micros(unix_micros({{ instant }}) + cast(round(({{ seconds }}) * 1000000) as bigint))
+{% macro spark__seconds_after(instant, micros) -%}
+    timestamp_micros(unix_micros({{ instant }}) + {{ micros }})
 {%- endmacro %}
 
 

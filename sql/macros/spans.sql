@@ -12,8 +12,8 @@
     case
         when {{ before }} <= {{ level }} and {{ after }} <= {{ level }} then 1.0
         when {{ before }} > {{ level }} and {{ after }} > {{ level }} then 0.0
-        when {{ after }} <= {{ level }} then ({{ level }} - ({{ after }})) / (1e0 * ({{ before }} - ({{ after }})))
-        else ({{ level }} - ({{ before }})) / (1e0 * ({{ after }} - ({{ before }})))
+        when {{ after }} <= {{ level }} then (1e0 * {{ level }} - ({{ after }})) / (1e0 * ({{ before }}) - ({{ after }}))
+        else (1e0 * {{ level }} - ({{ before }})) / (1e0 * ({{ after }}) - ({{ before }}))
     end
 {%- endmacro %}
 
@@ -23,7 +23,7 @@
     case
         when {{ instant }} = {{ start }} then {{ before }}
         when {{ instant }} = {{ end }} then {{ after }}
-        else {{ before }} + ({{ after }} - {{ before }})
+        else {{ before }} + (1e0 * {{ after }} - {{ before }})
             * {{ seconds_between(start, instant) }} / {{ seconds_between(start, end) }}
     end
 {%- endmacro %}
@@ -36,17 +36,31 @@
 
 
 {# Sums and means of measurements, with exact decimals. Sums of floating-point numbers depend on
-   their order, but the same rows must give the same marts in any order. #}
+   their order, but the same rows must give the same marts in any order. A value that no decimal
+   holds, such as 1e300, is not a measurement and is left out. #}
 {% macro exact_sum(value, digits=3) -%}
-    cast(sum(cast({{ value }} as decimal(28, {{ digits }}))) as double)
+    cast(sum(try_cast({{ value }} as decimal(28, {{ digits }}))) as double)
 {%- endmacro %}
 
 {% macro exact_mean(value, digits=1) -%}
-    {{ mean_of(exact_total(value), 'count(' ~ value ~ ')', digits) }}
+    {{ mean_of(exact_total(value), exact_count(value), digits) }}
 {%- endmacro %}
 
 {% macro exact_total(value) -%}
-    sum(cast({{ value }} as decimal(28, 7)))
+    sum(try_cast({{ value }} as decimal(28, 7)))
+{%- endmacro %}
+
+{% macro exact_count(value) -%}
+    count(try_cast({{ value }} as decimal(28, 7)))
+{%- endmacro %}
+
+{# Integers in columns of 64 bits: a sum, and a rounded number; null if it does not fit. #}
+{% macro whole_sum(value) -%}
+    try_cast(sum(cast({{ value }} as decimal(38, 0))) as bigint)
+{%- endmacro %}
+
+{% macro whole_number(value) -%}
+    try_cast(round({{ value }}) as bigint)
 {%- endmacro %}
 
 {# The mean from a sum and a count; null if the count is 0. #}
@@ -118,7 +132,18 @@
 {%- endmacro %}
 
 
+{# The values of a sample that it can have: bytes up to a petabyte, a period of up to 31 days. Others are
+   null, because they would only hide the true ones in a sum. #}
+{% macro byte_count(value) -%}
+    case when {{ value }} between 0 and 1e15 then {{ value }} end
+{%- endmacro %}
+
+{% macro period_length(value) -%}
+    case when {{ value }} between 0 and 2678400 then {{ value }} end
+{%- endmacro %}
+
+
 {# Bytes in plus bytes out; if one of them is unknown, the other. #}
 {% macro bytes_both_ways(in_bytes, out_bytes) -%}
-    coalesce({{ in_bytes }} + {{ out_bytes }}, {{ in_bytes }}, {{ out_bytes }})
+    coalesce({{ byte_count(in_bytes) }} + {{ byte_count(out_bytes) }}, {{ byte_count(in_bytes) }}, {{ byte_count(out_bytes) }})
 {%- endmacro %}

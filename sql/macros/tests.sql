@@ -34,6 +34,16 @@ from {{ model }}
 where not ({{ rule }}) and {{ is_untested(model) }}
 {% endtest %}
 
+{# Rows of a day before the lake's first evidence, or after its current time. A device's clock, and the
+   first day of a month, may be some days earlier. #}
+{% test within_evidence(model, column, days_before=0) %}
+select m.*
+from {{ model }} as m
+cross join {{ ref('int_as_of') }} as a
+where not m.{{ column }} between cast(a.known_from as date) - {{ days_before }} and cast(a.known_until as date)
+    and {{ is_untested(model) }}
+{% endtest %}
+
 {# Rows of a day in which a column of seconds is below 0 or longer than the day. #}
 {% test seconds_of_one_day(model, columns) %}
 select *

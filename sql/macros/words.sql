@@ -13,10 +13,10 @@
 
 {# A number rounded to an integer. #}
 {% macro whole(value) -%}
-    cast(cast(round({{ value }}) as bigint) as {{ dbt.type_string() }})
+    cast({{ whole_number(value) }} as {{ dbt.type_string() }})
 {%- endmacro %}
 
 {# Bytes as gigabytes with one decimal. #}
 {% macro gigabytes(bytes) -%}
-    cast(cast(round({{ bytes }} / 1e9, 1) as decimal(18, 1)) as {{ dbt.type_string() }})
+    cast(try_cast(round({{ bytes }} / 1e9, 1) as decimal(18, 1)) as {{ dbt.type_string() }})
 {%- endmacro %}

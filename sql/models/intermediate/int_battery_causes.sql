@@ -3,7 +3,7 @@
 
 {% set conditions = {
     'batt_health_alert': 'health_pct <= ' ~ var('battery_worn_pct'),
-    'batt_over_current_alert': 'abs(current_ma) >= ' ~ var('battery_over_ma'),
+    'batt_over_current_alert': 'current_ma >= ' ~ var('battery_over_ma') ~ ' or current_ma <= -' ~ var('battery_over_ma'),
     'batt_over_temp_alert': 'temperature_c >= ' ~ var('battery_hot_c'),
     'batt_over_voltage_alert': 'voltage_mv >= ' ~ var('battery_over_mv'),
     'batt_sys_low_power_alert': 'charge_pct <= ' ~ var('battery_low_pct'),

@@ -63,7 +63,7 @@ select
     slope,
     r2,
     sqrt(variance / sxx) * {{ var('battery_trend_z') }} as slope_margin,
-    doubt < 1 as is_certain,
+    doubt < 1 and abs(mean_day + days_ahead) < 36525 as is_certain,
     mean_day + days_ahead as worn_day,
     case when doubt < 1 then mean_day + days_ahead / (1 - doubt) end as middle_day,
     case when doubt < 1 then

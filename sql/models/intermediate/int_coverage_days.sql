@@ -37,7 +37,7 @@ select
     min(rsrp_dbm) as min_rsrp_dbm,
     max(rsrp_dbm) as max_rsrp_dbm,
     {% for column in ['rsrp_dbm', 'sinr_db', 'signal_pct'] %}
-    count({{ column }}) as {{ column }}_count,
+    {{ exact_count(column) }} as {{ column }}_count,
     {{ exact_total(column) }} as {{ column }}_sum,
     {% endfor %}
 

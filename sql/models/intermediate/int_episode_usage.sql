@@ -11,7 +11,7 @@ with samples as (
         sample_id,
         {{ bytes_both_ways('in_bytes', 'out_bytes') }} as sample_bytes,
         sampled_at as ended_at,
-        {{ seconds_after('sampled_at', '-period_s') }} as started_at
+        {{ seconds_after('sampled_at', '-1 * ' ~ period_length('period_s')) }} as started_at
     from {{ ref('stg_net_device_usage_samples') }}
     where {{ bytes_both_ways('in_bytes', 'out_bytes') }} > 0
 ),
@@ -62,6 +62,6 @@ shares as (
 select
     episode_id,
     episode_date,
-    cast(round(sum(sample_bytes * overlap_s / failed_over_s)) as bigint) as backup_bytes
+    {{ whole_number('sum(sample_bytes * overlap_s / failed_over_s)') }} as backup_bytes
 from shares
 group by episode_id, episode_date

@@ -2,10 +2,11 @@
 -- Kind: table.
 
 -- A record that ends before it begins is a zero-length episode: its columns are kept, and its
--- time counts nowhere. An open episode ends when its router leaves the service.
+-- time counts nowhere. An open episode ends when its router leaves the service. An episode lies
+-- within the time that the lake has data for; a start or end that lies outside is moved to the edge.
 {{ config(materialized='table') }}
 
-with episodes as (
+with recorded as (
     select
         failover_id as episode_id,
         'record' as source,
@@ -19,8 +20,8 @@ with episodes as (
         to_carrier as record_carrier,
         usage_bytes as record_bytes,
         data_cap_pct,
-        started_at,
-        ended_at
+        started_at as stamped_start_at,
+        ended_at as stamped_end_at
     from {{ ref('stg_failovers') }}
 
     union all
@@ -38,23 +39,42 @@ with episodes as (
         null as record_carrier,
         null as record_bytes,
         null as data_cap_pct,
-        started_at,
-        ended_at
+        started_at as stamped_start_at,
+        ended_at as stamped_end_at
     from {{ ref('int_failovers_unrecorded') }}
+),
+
+dated as (
+    select
+        e.*,
+        {{ first_evidence('r', 'a') }} as known_from,
+        a.known_until,
+        r.left_at
+    from recorded as e
+    cross join {{ ref('int_as_of') }} as a
+    left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
+),
+
+episodes as (
+    select
+        *,
+        least(greatest(stamped_start_at, known_from), known_until) as started_at,
+        case when stamped_end_at is not null then least(stamped_end_at, known_until) end as ended_at,
+        coalesce(stamped_start_at < known_from or stamped_start_at > known_until, false)
+            or coalesce(stamped_end_at > known_until, false) as is_bounded
+    from dated
 )
 
 select
     e.*,
-    e.ended_at is null and r.left_at is null as is_open,
-    greatest(coalesce(e.ended_at, least(a.known_until, coalesce(r.left_at, a.known_until))), e.started_at) as until_at,
+    e.ended_at is null and e.left_at is null as is_open,
+    greatest(coalesce(e.ended_at, least(e.known_until, coalesce(e.left_at, e.known_until))), e.started_at) as until_at,
     lost.carrier as from_carrier,
     coalesce(e.record_carrier, backup.carrier) as to_carrier,
     backup_name.net_device_id as backup_net_device_id,
     backup_name.until_at as backup_until_at
 
 from episodes as e
-cross join {{ ref('int_as_of') }} as a
-left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 left join {{ ref('int_interface_names') }} as lost_name
     on e.router_id = lost_name.router_id
     and e.from_interface = lost_name.interface

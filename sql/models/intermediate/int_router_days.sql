@@ -8,7 +8,7 @@ with spans as (
         r.router_id,
         r.router_name,
         r.device_type,
-        greatest(coalesce(r.created_at, a.known_from), a.known_from) as known_from,
+        coalesce({{ first_evidence('r', 'a') }}, a.known_from) as known_from,
         least(a.known_until, coalesce(r.left_at, a.known_until)) as known_until
     from {{ ref('int_routers') }} as r
     cross join {{ ref('int_as_of') }} as a

@@ -32,7 +32,7 @@ read as (
         {{ exact_mean('temperature_c', 2) }} as mean_temperature_c,
         max(temperature_c) as max_temperature_c,
 
-        coalesce(sum(greatest(-charge_change_pct, 0)), 0) / 1e2 as full_cycles,
+        coalesce(sum(greatest(-1e0 * charge_change_pct, 0)), 0) / 1e2 as full_cycles,
         min(reported_at) as first_reported_at,
         max(reported_at) as last_reported_at
 

@@ -49,7 +49,7 @@ select
     s.readings,
     s.first_charge_pct,
     s.last_charge_pct,
-    s.first_charge_pct - s.last_charge_pct as discharged_pct,
+    try_cast(cast(s.first_charge_pct as decimal(38, 0)) - s.last_charge_pct as bigint) as discharged_pct,
     s.mean_current_ma,
     round({{ seconds_between('s.started_at', 's.ended_at') }}, 3) as duration_s,
 

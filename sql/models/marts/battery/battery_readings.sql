@@ -46,7 +46,7 @@ select
     time_remaining_min,
 
     round(gap_s, 3) as gap_s,
-    case when is_bridged then charge_pct - before_charge_pct end as charge_change_pct,
+    case when is_bridged then try_cast(cast(charge_pct as decimal(38, 0)) - before_charge_pct as bigint) end as charge_change_pct,
     round(case when is_bridged then gap_s * {{ share_at_or_below(
         'before_charge_pct', 'charge_pct', var('battery_low_pct')) }} end, 1) as low_s,
     round(case when is_bridged then gap_s * {{ share_at_or_below(

@@ -63,7 +63,7 @@ covering as (
         connection_state,
         cast(sampled_at as date) as sample_date,
         {{ newly_covered_s(
-            seconds_after('sampled_at', '-greatest(coalesce(period_s, 0), 0)'), 'sampled_at',
+            seconds_after('sampled_at', '-1 * coalesce(' ~ period_length('period_s') ~ ', 0)'), 'sampled_at',
             ['router_id', 'cast(sampled_at as date)'], 'sample_id'
         ) }} as covered_s
     from {{ ref('stg_router_state_samples') }}
@@ -88,7 +88,7 @@ select
     least(m.offline_s, round(m.known_s, 3)) as offline_s,
     round(m.longest_offline_s, 3) as longest_offline_s,
     round(100 * (1 - least(m.offline_s / m.known_s, 1)), 4) as available_pct,
-    cast(s.sampled_s as bigint) as sampled_s,
-    cast(s.sampled_offline_s as bigint) as sampled_offline_s
+    {{ whole_number('s.sampled_s') }} as sampled_s,
+    {{ whole_number('s.sampled_offline_s') }} as sampled_offline_s
 from measured as m
 left join sampled as s on m.router_id = s.router_id and m.available_date = s.sample_date

@@ -33,7 +33,7 @@ select
     count(*) as episodes,
     count(distinct e.router_id) as routers,
     max(s.backup_s) as backup_s,
-    cast(coalesce(sum(e.backup_bytes), 0) as bigint) as backup_bytes,
+    coalesce({{ whole_sum('e.backup_bytes') }}, 0) as backup_bytes,
     coalesce({{ exact_sum('e.cost', 4) }}, 0) as cost
 
 from episodes as e

@@ -24,7 +24,7 @@ select
     count(case when cast(e.started_at as date) = d.episode_date then 1 end) as episodes_started,
     max(s.backup_s) as backup_s,
     round(max({{ seconds_between('d.started_at', 'd.ended_at') }}), 3) as longest_s,
-    cast(sum(u.backup_bytes) as bigint) as backup_bytes,
+    {{ whole_sum('u.backup_bytes') }} as backup_bytes,
 
     min(d.started_at) as first_started_at,
     max(d.ended_at) as last_ended_at

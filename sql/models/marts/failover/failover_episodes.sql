@@ -2,7 +2,7 @@
 -- Kind: table.
 
 with bytes as (
-    select episode_id, sum(backup_bytes) as sampled_bytes
+    select episode_id, {{ whole_sum('backup_bytes') }} as sampled_bytes
     from {{ ref('int_episode_usage') }}
     group by episode_id
 )
@@ -24,15 +24,16 @@ select
     c.cause_reason,
     c.cause_description,
     e.is_open,
+    e.is_bounded,
 
     e.from_priority,
     e.to_priority,
     round({{ seconds_between('e.started_at', 'e.until_at') }}, 3) as duration_s,
-    cast(coalesce(e.record_bytes, b.sampled_bytes) as bigint) as backup_bytes,
-    cast(b.sampled_bytes as bigint) as sampled_bytes,
+    coalesce({{ whole_number(byte_count('e.record_bytes')) }}, b.sampled_bytes) as backup_bytes,
+    b.sampled_bytes,
     e.data_cap_pct,
     round(
-        coalesce(e.record_bytes, b.sampled_bytes) / 1e9 * coalesce(p.price_per_gb, other.price_per_gb), 4
+        coalesce({{ byte_count('e.record_bytes') }}, b.sampled_bytes) / 1e9 * coalesce(p.price_per_gb, other.price_per_gb), 4
     ) as cost,
     s.signal_samples,
     s.mean_rsrp_dbm,

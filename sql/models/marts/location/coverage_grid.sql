@@ -15,7 +15,7 @@ select
 
     round((cell_row + 0.5e0) * {{ var('cell_deg') }}, 6) as cell_latitude_deg,
     round((cell_column + 0.5e0) * {{ var('cell_deg') }}, 6) as cell_longitude_deg,
-    cast(sum(fixes) as bigint) as fixes,
+    {{ whole_sum('fixes') }} as fixes,
     count(distinct router_id) as routers,
     {{ mean_of('sum(rsrp_dbm_sum)', 'sum(rsrp_dbm_count)', 1) }} as mean_rsrp_dbm,
     min(min_rsrp_dbm) as min_rsrp_dbm,

@@ -6,8 +6,8 @@ with loads as (
         account_profile,
         endpoint,
         count(*) as loads,
-        sum(rows_added) as rows_added,
-        sum(quarantined) as quarantined,
+        {{ whole_sum('rows_added') }} as rows_added,
+        {{ whole_sum('quarantined') }} as quarantined,
         max(committed_at) as last_loaded_at
     from {{ source('meta', 'loads') }}
     where endpoint <> 'pushed_alerts'  -- pushed, so nothing is ever missing or late
@@ -79,8 +79,8 @@ select
     l.endpoint,
 
     l.loads,
-    cast(l.rows_added as bigint) as rows_added,
-    cast(l.quarantined as bigint) as quarantined,
+    l.rows_added,
+    l.quarantined,
     coalesce(p.holes, 0) as holes,
     coalesce(p.holes_s, 0) as holes_s,
     coalesce(f.gaps, 0) as gaps,

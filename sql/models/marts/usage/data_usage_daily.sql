@@ -13,7 +13,7 @@ with samples as (
         *,
         {{ bytes_both_ways('in_bytes', 'out_bytes') }} as total_bytes,
         cast(sampled_at as date) as usage_date,
-        {{ seconds_after('sampled_at', '-greatest(coalesce(period_s, 0), 0)') }} as sampled_from
+        {{ seconds_after('sampled_at', '-1 * coalesce(' ~ period_length('period_s') ~ ', 0)') }} as sampled_from
     from {{ ref('stg_net_device_usage_samples') }}
     where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days(), days=0) }}
 ),
@@ -34,11 +34,14 @@ select
     usage_date,
 
     count(*) as samples,
-    cast(sum(in_bytes) as bigint) as in_bytes,
-    cast(sum(out_bytes) as bigint) as out_bytes,
-    cast(sum(total_bytes) as bigint) as total_bytes,
+    count(case when (in_bytes is not null and {{ byte_count('in_bytes') }} is null)
+        or (out_bytes is not null and {{ byte_count('out_bytes') }} is null)
+        or (period_s is not null and {{ period_length('period_s') }} is null) then 1 end) as odd_samples,
+    {{ whole_sum(byte_count('in_bytes')) }} as in_bytes,
+    {{ whole_sum(byte_count('out_bytes')) }} as out_bytes,
+    {{ whole_sum('total_bytes') }} as total_bytes,
     max(total_bytes) as largest_sample_bytes,
-    cast(round({{ seconds_of_day('covered_s', 6) }}) as bigint) as sampled_s,
+    {{ whole_number(seconds_of_day('covered_s', 6)) }} as sampled_s,
 
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,

@@ -5,9 +5,9 @@ with months as (
     select
         net_device_id,
         cast(date_trunc('month', usage_date) as date) as month_date,
-        sum(in_bytes) as in_bytes,
-        sum(out_bytes) as out_bytes,
-        sum(total_bytes) as total_bytes,
+        {{ whole_sum('in_bytes') }} as in_bytes,
+        {{ whole_sum('out_bytes') }} as out_bytes,
+        {{ whole_sum('total_bytes') }} as total_bytes,
         sum(sampled_s) as sampled_s,
         {{ seconds_after('min(first_sampled_at)', '-1e0 * coalesce(sum(sampled_s), 0) / sum(samples)') }} as sampled_from,
         max(last_sampled_at) as last_sampled_at
@@ -53,12 +53,14 @@ select
     i.interface,
     i.carrier,
 
-    cast(p.in_bytes as bigint) as in_bytes,
-    cast(p.out_bytes as bigint) as out_bytes,
-    cast(p.total_bytes as bigint) as total_bytes,
-    cast(round(p.projected_bytes) as bigint) as projected_bytes,
-    cast(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as bigint) as cap_bytes,
-    round(100 * p.total_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_used_pct,
+    p.in_bytes,
+    p.out_bytes,
+    p.total_bytes,
+    {# A floating-point number of this size may be rounded below the total. #}
+    case when {{ whole_number('p.projected_bytes') }} < p.total_bytes then p.total_bytes
+        else {{ whole_number('p.projected_bytes') }} end as projected_bytes,
+    {{ whole_number('coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9') }} as cap_bytes,
+    round(1e2 * p.total_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_used_pct,
     round(100 * p.projected_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_projected_pct,
     p.projected_bytes > coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as is_over_cap_projected,
 
