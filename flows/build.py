@@ -5,6 +5,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from fleetlake.errors import BuildFailed
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
 from fleetlake.publishing.publish import Published, published_folder
@@ -18,13 +19,18 @@ from flows.waiting import skip, waiting_runs
 
 @flow(name="build_marts", flow_run_name="build marts")
 def build_marts(*, full: bool = False) -> State[None]:
-    """Build the marts from the lake, test them and publish them.
+    """Build the marts from the lake, test them and publish them, also those beside a failed one.
 
     `full` recomputes incremental marts from scratch. Builds that were queued when this one
     started are skipped once it succeeds, because it has read everything that they would read.
     """
     waiting = waiting_runs()
-    built = build_models(full=full)
+    try:
+        built = build_models(full=full)
+    except BuildFailed as failed:
+        if failed.is_partial:
+            publish_snapshot()
+        raise
     publish_snapshot()
     skip(waiting)
     return Completed(message=f"{counted(len(built.models), 'model')} in {built.seconds:.1f} s.")

@@ -80,6 +80,7 @@ def follow_events(minutes: float) -> Followed:
                 built, failures = look(), 0
             except BuildFailed as failed:
                 built, failures = None, failures + 1
+                is_new = is_new or failed.is_partial
                 if failures == MOST_FAILURES or time.monotonic() + REST_SECONDS >= ends_at:
                     raise
                 logger.warning("%s Trying again.", failed)

@@ -15,6 +15,7 @@ from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
+from fleetlake.lake.run_log import StaleMart
 from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
 from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
@@ -43,6 +44,15 @@ def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:
 
     assert reported(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
         "Nothing is missing up to the last load, 10 min ago: 1,234 rows in 2 streams."
+    ]
+
+
+def test_a_mart_that_could_not_be_built_is_a_problem() -> None:
+    stale = [StaleMart("trips", NOW - timedelta(hours=3))]
+    found = LakeStatus(streams=[GOOD], open_gaps=[], stale_marts=stale)
+
+    assert [*summary_lines(found, NOW)][1:] == [
+        "- The mart trips is stale, first 3 h ago: run `fleetlake build`, which says why."
     ]
 
 

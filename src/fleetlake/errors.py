@@ -164,9 +164,16 @@ class CommitUnknown(LakeError):
 
 
 class BuildFailed(FleetlakeError):
-    """A model or a data test of the SQL project failed."""
+    """A model or a data test of the SQL project failed.
+
+    `is_partial` is True if the marts that do not depend on it have changed.
+    """
 
     exit_code = 8
+
+    def __init__(self, what: str, *, remedy: str = "", is_partial: bool = False) -> None:
+        super().__init__(what, remedy=remedy)
+        self.is_partial = is_partial
 
 
 class RecordsMissing(FleetlakeError):

@@ -285,6 +285,23 @@ def test_queued_builds_stay_queued_if_the_build_before_them_fails(monkeypatch):
     assert skipped == ["another"]
 
 
+@pytest.mark.parametrize("is_partial", [True, False])
+def test_the_marts_beside_a_failed_one_are_published(monkeypatch, is_partial):
+    from flows import build
+
+    def fail(**_):
+        raise BuildFailed("a model failed", is_partial=is_partial)
+
+    published = []
+    monkeypatch.setattr(build, "waiting_runs", list)
+    monkeypatch.setattr(build, "build_models", fail)
+    monkeypatch.setattr(build, "publish_snapshot", lambda: published.append("now"))
+
+    with pytest.raises(BuildFailed, match="a model failed"):
+        build.build_marts.fn()
+    assert published == ["now"] * is_partial
+
+
 def test_keys_come_from_secret_blocks_if_the_environment_has_none(alone, sim, monkeypatch):
     from flows.credentials import settings_of_run
 

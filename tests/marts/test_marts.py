@@ -1,5 +1,6 @@
-"""A build: from raw rows to marts in the lake, all of them or none."""
+"""A build: from raw rows to marts in the lake, and what a failed model or test leaves there."""
 
+import json
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
 from fleetlake.marts.dbt_process import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, limit_memory
 from fleetlake.marts.sql_project import project_folder
+from fleetlake.publishing.publish import publish
 from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
@@ -272,7 +274,7 @@ LAST_BUILD = (
 )
 
 
-def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few, tmp_path, add):
+def test_a_failed_build_names_the_bad_rows_and_leaves_the_mart_as_it_was(few, tmp_path, add):
     lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
     add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself never writes
 
@@ -281,6 +283,57 @@ def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few
 
     assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
     assert rows(lake, f"{LAST_BUILD} = 1") == [(False, 0, True)]
+
+
+STALE = "select mart from meta.stale_marts order by mart"
+SIGNAL = {"net_device_id": 1, "created_at_timeuuid": "1", "created_at": NOON, "rsrp": -90.0}
+
+
+@pytest.mark.proof
+def test_a_failed_mart_keeps_its_rows_and_is_marked_as_stale_and_the_others_change(
+    few, tmp_path, add
+):
+    lake, select = Path(shutil.copytree(few[0], tmp_path / "lake")), f"{FEW} +signal_daily"
+    add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself never writes
+    add(lake, "net_device_signal_samples", SIGNAL)
+
+    with pytest.raises(BuildFailed, match="last good rows: security_events") as failed:
+        build_marts(lake, select=select)
+    publish(lake, tmp_path / "published")
+
+    assert failed.value.is_partial
+    assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
+    assert rows(lake, "select count(*) from marts.signal_daily") == [(1,)]
+    assert rows(lake, STALE) == [("security_events",)]
+    described = json.loads((tmp_path / "published" / "snapshot.json").read_text())
+    assert [one["mart"] for one in described["stale_marts"]] == ["security_events"]
+
+    with open_lake(lake) as opened:
+        opened.execute("delete from raw.activity_logs")
+    build_marts(lake, select=select)
+
+    assert rows(lake, STALE) == []
+    assert rows(lake, "select count(*) from marts.security_events") == [(0,)]
+
+
+def test_stale_models_are_those_that_failed_and_all_that_depend_on_them(tmp_path, built, project):
+    models = {
+        "broken": "{{ config(materialized='table') }} select error('a bad value') as n",
+        "below": "select * from {{ ref('broken') }}",
+        "doubted": "select 1 as n",
+        "view_of_doubted": "{{ config(materialized='view') }} select * from {{ ref('doubted') }}",
+        "last": "select * from {{ ref('view_of_doubted') }}",
+    }
+    for name, sql in models.items():
+        (project / "models" / f"{name}.sql").write_text(sql)
+    (project / "tests").mkdir()
+    (project / "tests" / "bad.sql").write_text("select n from {{ ref('doubted') }}")
+    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
+
+    run = run_dbt(["build"], work=tmp_path, environment=environment)
+
+    assert run.stale == {*models}
+    assert {node.name for node in run.nodes} - run.stale >= {"trips"}
 
 
 def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_path, add):

@@ -34,11 +34,13 @@ def build(
 
     Marts whose source rows have not changed since the last build are skipped. Until everything has
     been built once, a selection also builds the models it depends on, and --live builds all. If a
-    model or test fails, its name and rows are printed and the last good marts stay in place.
+    model or test fails, its name and rows are printed; its mart and those that depend on it keep
+    their last good rows, and all others change.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console
     from fleetlake.errors import UsageError
     from fleetlake.marts import build_marts
+    from fleetlake.marts.build_failures import row_as_text
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -59,7 +61,8 @@ def build(
         names = ", ".join(result.dropped)
         console().print(f"Dropped from the lake, because their models were removed: {names}.")
     for test in result.warnings:
-        console().print(f"Warning: {test.name} found {counted(test.failures, 'row')}.")
+        first = f", first: {row_as_text(test.rows[0])}" if test.rows else ""
+        console().print(f"Warning: {test.name} found {counted(test.failures, 'row')}{first}.")
     if result.nothing_loaded:
         console(stderr=True).print(NOTHING_LOADED)
 

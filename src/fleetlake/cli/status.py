@@ -138,6 +138,15 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     yield from (f"- {fault}" for fault in faults)
 
 
+def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
+    """Yield a line about each mart whose last build failed."""
+    from fleetlake.text.wording import age_in_words
+
+    for one in found.stale_marts:
+        since = age_in_words(one.since_at, now)
+        yield f"The mart {one.mart} is stale, first {since}: run `fleetlake build`, which says why."
+
+
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import DEFAULT_PROFILE, stream_name
     from fleetlake.lake.clock_repair import TOLERANCE
@@ -151,6 +160,7 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
     yield from push_faults(found.push_destinations)
     yield from misnamed_signature_lines(load_settings())
+    yield from _stale_marts(found, now)
     for stream in found.streams:
         name, profile = _name(stream), stream.account_profile
         option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"

@@ -50,7 +50,10 @@ class MartMissing(LakeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """What a snapshot says of itself; `as_of` is the time of its newest event."""
+    """What a snapshot says of itself; `as_of` is the time of its newest event.
+
+    `stale` names the marts whose build failed before the snapshot.
+    """
 
     name: str
     published_at: datetime
@@ -58,6 +61,7 @@ class Described:
     is_coarse: bool
     tables: frozenset[str]
     gaps: tuple[Mapping[str, Any], ...]
+    stale: tuple[str, ...]
 
 
 class PublishedSnapshot:
@@ -177,6 +181,7 @@ class PublishedSnapshot:
             is_coarse=bool(written.get("is_coarse")),
             tables=frozenset({*written["tables"], *SNAPSHOT_TABLES}),
             gaps=tuple(written.get("gaps", ())),
+            stale=tuple(str(one["mart"]) for one in written.get("stale_marts", ())),
         )
 
 

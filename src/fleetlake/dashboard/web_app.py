@@ -227,6 +227,7 @@ class Dashboard:
                 "as_of": int(told.as_of.timestamp() * 1000),
                 "is_coarse": told.is_coarse,
                 "gaps": len(told.gaps),
+                "stale": told.stale,
             }
         return _json(orjson.dumps(document))
 

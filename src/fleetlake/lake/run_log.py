@@ -1,12 +1,13 @@
 """Recording the calls of a run, the endpoints that an account may not read, and builds."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,28 @@ def record_build(
             tests.get("warn", 0),
         ],
     )
+
+
+@dataclass(frozen=True)
+class StaleMart:
+    """A mart that keeps its last good rows because builds fail since `since_at` (UTC)."""
+
+    mart: str
+    since_at: datetime
+
+
+def record_stale_marts(lake: Lake, *, fresh: Collection[str], stale: Collection[str]) -> None:
+    """Record which marts of a build changed and which did not, in the open transaction."""
+    known = {one.mart for one in stale_marts(lake)}
+    for mart in sorted(known & {*fresh}):
+        lake.execute("delete from meta.stale_marts where mart = ?", [mart])
+    for mart in sorted({*stale} - known):
+        lake.execute("insert into meta.stale_marts (mart, since_at) values (?, now())", [mart])
+
+
+def stale_marts(lake: Lake) -> list[StaleMart]:
+    """Return the marts whose last build failed, by name; none if an older release made the lake."""
+    if not has_meta(lake, "stale_marts"):
+        return []
+    found = lake.rows("select mart, since_at from meta.stale_marts order by mart")
+    return [StaleMart(mart, since_at) for mart, since_at in found]

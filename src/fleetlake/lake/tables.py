@@ -252,6 +252,11 @@ META: dict[str, dict[str, str]] = {
         "failed_tests": "BIGINT",
         "warned_tests": "BIGINT",
     },
+    # Marts that keep their last good rows because their build has failed since.
+    "stale_marts": {
+        "mart": "VARCHAR",
+        "since_at": _TIME,
+    },
 }
 
 

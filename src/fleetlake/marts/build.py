@@ -1,5 +1,8 @@
 """Build the marts: one dbt run over one snapshot of the lake, then a switch.
 
+If a model or a data test fails, its mart and those that depend on it keep their last good rows and
+are marked as stale; the others change together.
+
 Marts depend on the lake's rows only, not on the clock. A build therefore skips models whose
 tables have not changed since the last good build, and does not start dbt if nothing has changed.
 
@@ -29,7 +32,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import another_build, build_lock, commit_lock
-from fleetlake.lake.run_log import record_build
+from fleetlake.lake.run_log import record_build, record_stale_marts
 from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
@@ -83,11 +86,11 @@ def build_marts(
     `is_full` recomputes everything from scratch; a build after a change of the project always
     does. `is_live` computes only the live marts, and what they need, if live tables have changed;
     until everything has been built once, it builds everything. `memory` is DuckDB's memory limit,
-    such as "4GB". Who builds repeatedly passes a `dbt` process to keep. Marts in the lake change
-    only if all models and tests succeed.
+    such as "4GB". Who builds repeatedly passes a `dbt` process to keep. A mart in the lake changes
+    only if its own model and tests, and those it depends on, succeed.
 
-    Raises: BuildFailed with the names of what failed and the first bad rows; UsageError for a
-    selection that matches nothing; LakeError if there is no lake.
+    Raises: BuildFailed with the names of what failed and the first bad rows, after all other marts
+    have changed; UsageError for a selection that matches nothing; LakeError if there is no lake.
     """
     began = time.monotonic()
     lake = lake_path.resolve()
@@ -204,11 +207,10 @@ class _Build:
         run = self.run(plan, dbt, on_progress)
         if run.unknown:
             raise no_such_model(run.unknown)
-        if not run.is_good:
-            with open_lake(self.lake) as lake, commit_lock(self.lake), lake.transaction():
-                self.record(lake, plan, run)
-            raise build_failed(self.with_bad_rows(run))
         models, dropped = self.switch(plan, run)
+        run = self.with_bad_rows(run)
+        if not run.is_good:
+            raise build_failed(run)
         record_built(self.work, plan.record)
         return run, models, dropped
 
@@ -225,15 +227,15 @@ class _Build:
         )
 
     def with_bad_rows(self, run: DbtRun) -> DbtRun:
-        """Return the run with the first bad rows of each failed test."""
+        """Return the run with the first bad rows of each test that found some."""
+        if not any(test.failures for test in run.tests):
+            return run
         with duckdb.connect(config=UNCHECKED) as connection:
             limit_memory(connection, self.memory, self.spill)
             attach_snapshot(connection, self.lake, self.snapshot)
             connection.execute(self._attached())
             tests = tuple(
-                replace(test, rows=_first_rows(connection, test.sql))
-                if test.status == "fail"
-                else test
+                replace(test, rows=_first_rows(connection, test.sql)) if test.failures else test
                 for test in run.tests
             )
         return replace(run, tests=tests)
@@ -248,6 +250,8 @@ class _Build:
             models=len(run.nodes),
             tests=Counter(test.status for test in run.tests),
         )
+        marts = {node.name for node in run.nodes if node.schema == "marts"}
+        record_stale_marts(lake, fresh=marts - run.stale, stale=marts & run.stale)
 
     def switch(self, plan: Plan, run: DbtRun) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
         """Update the lake's marts and staging views to the build's, in one transaction."""
@@ -280,14 +284,15 @@ class _Build:
 def _switch(
     lake: Lake, run: DbtRun, record: Callable[[], None], *, is_full: bool
 ) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
-    """Copy the models that readers of the lake use, and drop marts whose model was removed.
+    """Copy the good models that readers of the lake use; drop marts whose model was removed.
 
     A removed model changes the project, so the next build is a full one. Any other build only marks
     tables that it creates, because listing the lake's tables takes 0.3 s of CPU.
     """
     connection = lake.connection
     switcher = Switcher(connection)
-    shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
+    good = [node for node in run.nodes if node.name not in run.stale]
+    shown = [node for node in good if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
     connection.execute("BEGIN")
     connection.execute(AS_FILES)
@@ -308,7 +313,7 @@ def _switch(
             tests_passed=sum(t.model == node.name and t.status == "pass" for t in run.tests),
             tests_warned=sum(t.model == node.name and t.status == "warn" for t in run.tests),
         )
-        for node in run.nodes
+        for node in good
     )
     record()
     flush_files(lake.path)

@@ -26,19 +26,29 @@ def no_such_model(names: Sequence[str]) -> UsageError:
 
 def build_failed(run: DbtRun) -> BuildFailed:
     """Return the error that lists each failed model and test, with the first bad rows."""
+    faults = _faults(run)
+    marts = {node.name for node in run.nodes if node.schema == "marts"}
+    stale, is_partial = sorted(marts & run.stale), bool(marts - run.stale)
+    kept = f" These marts still hold the last good rows: {', '.join(stale)}." if stale else ""
+    others = " The other marts of this build are up to date." if is_partial else ""
+    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
+    return BuildFailed(
+        f"The build failed.{kept}{others}" + "".join(f"{os.linesep}  {fault}" for fault in faults),
+        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
+        is_partial=is_partial,
+    )
+
+
+def _faults(run: DbtRun) -> list[str]:
     faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
     faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
     for test in run.tests:
         if test.status == "fail":
-            rows = "".join(f"{os.linesep}    {_as_text(row)}" for row in test.rows)
+            rows = "".join(f"{os.linesep}    {row_as_text(row)}" for row in test.rows)
             faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
-    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
-    return BuildFailed(
-        "The build failed. The lake still holds the last good marts."
-        + "".join(f"{os.linesep}  {fault}" for fault in faults),
-        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
-    )
+    return faults
 
 
-def _as_text(row: Mapping[str, Any]) -> str:
+def row_as_text(row: Mapping[str, Any]) -> str:
+    """Return a bad row as `name=value` pairs."""
     return ", ".join(f"{name}={value}" for name, value in row.items())

@@ -24,7 +24,10 @@ OnProgress = Callable[[BuildStep], None]
 
 @dataclass(frozen=True, kw_only=True)
 class TestResult:
-    """The result of a data test; `failures` counts bad rows, `rows` holds the first few."""
+    """The result of a data test; `failures` counts bad rows, `rows` holds the first few.
+
+    If it failed, `spoils` names the models that it tests, and all that depend on them.
+    """
 
     name: str
     model: str
@@ -32,6 +35,7 @@ class TestResult:
     failures: int
     seconds: float
     sql: str = field(repr=False)
+    spoils: tuple[str, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -67,6 +71,12 @@ class DbtRun:
     unit_tests: tuple[UnitTestResult, ...] = ()
     unknown: tuple[str, ...] = ()
     """Names in the selection that match nothing in the project."""
+
+    @property
+    def stale(self) -> frozenset[str]:
+        """Return the models that failed themselves, by a test, or because of one they depend on."""
+        failed = {node.name for node in self.nodes if node.status not in _GOOD}
+        return frozenset(failed).union(*(test.spoils for test in self.tests))
 
     @property
     def is_good(self) -> bool:

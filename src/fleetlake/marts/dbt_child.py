@@ -42,6 +42,8 @@ gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 gc.enable()
 
+_FAILED = frozenset({"fail", "error"})
+_MODELS = ("model.", "seed.")
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
 _STATM = Path("/proc/self/statm")
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
@@ -86,7 +88,7 @@ def _run(words: list[str], project: Manifest) -> None:
     _close_scratch_file()
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
-            _emit_result(result)
+            _emit_result(result, project)
     _emit_end(outcome)
 
 
@@ -142,7 +144,7 @@ def _on_event(event: EventMsg) -> None:
         )
 
 
-def _emit_result(result: Any) -> None:
+def _emit_result(result: Any, project: Manifest) -> None:
     """Report the result of a model, a seed or a test; hooks and exposures are left out."""
     node = result.node
     kind = str(node.resource_type)
@@ -167,9 +169,25 @@ def _emit_result(result: Any) -> None:
             failures=result.failures or 0,
             seconds=result.execution_time,
             sql=node.compiled_code or "",
+            spoils=_spoiled(node, project) if result.status in _FAILED else (),
         )
     elif kind == "unit_test":
         _emit("unit_test", **outcome, message=(result.message or "").strip())
+
+
+def _spoiled(test: Any, project: Manifest) -> list[str]:
+    """Return the names of the models that a test is about, and of all that depend on them."""
+    maps: Any = project  # whose method has no types
+    if maps.child_map is None:
+        maps.build_parent_and_child_maps()
+    about = getattr(test, "attached_node", None)
+    waiting, found = [about] if about else [*test.depends_on.nodes], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (name in project.nodes or name in project.sources):
+            found.add(name)
+            waiting += maps.child_map.get(name, ())
+    return sorted(project.nodes[name].name for name in found if name.startswith(_MODELS))
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ class _Report:
                 break
         run = DbtRun(
             nodes=tuple(NodeResult(**{**n, "unit": tuple(n["unit"])}) for n in found["node"]),
-            tests=tuple(TestResult(**test) for test in found["test"]),
+            tests=tuple(TestResult(**{**t, "spoils": tuple(t["spoils"])}) for t in found["test"]),
             unit_tests=tuple(UnitTestResult(**test) for test in found["unit_test"]),
             unknown=tuple(line["name"] for line in found["unknown"]),
         )

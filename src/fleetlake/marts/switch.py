@@ -1,10 +1,11 @@
-"""Switch finished marts into the lake: one transaction, after every test has passed.
+"""Switch finished marts into the lake: one transaction, after all tests have run.
 
-dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
-nothing in the lake. A reader always sees the marts of a single build, or of that and the live
-builds after it. Of a large mart, only the rows that differ are written; of an incremental mart that
-names its unit, as all of ours do, the units computed since the last switch. Each write is a file.
-The catalog would keep small ones in rows of its own, which do not go when snapshots expire.
+dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a killed build changes nothing in the
+lake, and a failed mart keeps its last good rows. A reader always sees the marts of a single build,
+or of that and the live builds after it, apart from those that are marked as stale. Of a large mart,
+only the rows that differ are written; of an incremental mart that names its unit, as all of ours
+do, the units computed since the last switch. Each write is a file. The catalog would keep small
+ones in rows of its own, which do not go when snapshots expire.
 """
 
 from dataclasses import dataclass, field

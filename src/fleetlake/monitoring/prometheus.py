@@ -269,7 +269,7 @@ METRICS = (
     ),
     _of_build(
         "fleetlake_build_success",
-        "1 if the last build succeeded; otherwise the lake holds the earlier marts.",
+        "1 if the last build succeeded; otherwise some marts keep their earlier rows.",
         lambda build: int(build.is_good),
     ),
     _of_build(

@@ -13,6 +13,7 @@ from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.evolution.misfits import Misfit, misfits
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
+from fleetlake.lake.run_log import StaleMart, stale_marts
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.monitoring.push_states import PushDestinationStatus, push_statuses
 from fleetlake.monitoring.push_status import PushStatus, push_status
@@ -56,7 +57,7 @@ class StreamStatus:
 class LakeStatus:
     """All streams, the lost ranges that nobody has acknowledged, pushes, and the last day's events.
 
-    `push_destinations` are as the last load of them found them.
+    `push_destinations` are as the last load of them found them. `stale_marts` could not be built.
     """
 
     streams: list[StreamStatus]
@@ -64,6 +65,7 @@ class LakeStatus:
     events: list[Event] = field(default_factory=list)
     pushes: PushStatus = field(default_factory=PushStatus)
     push_destinations: list[PushDestinationStatus] = field(default_factory=list)
+    stale_marts: list[StaleMart] = field(default_factory=list)
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -93,6 +95,7 @@ def lake_status(
             events=read_events(lake, since=machine_now() - RECENT),
             pushes=push_status(lake, now=now, journal=journal),
             push_destinations=push_statuses(lake, now=now),
+            stale_marts=stale_marts(lake),
         )
 
 

@@ -28,6 +28,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
+from fleetlake.lake.run_log import stale_marts
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
@@ -189,6 +190,10 @@ class _Snapshot:
             "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
+            "stale_marts": [
+                {"mart": one.mart, "since_at": _as_text(one.since_at)}
+                for one in stale_marts(self.lake)
+            ],
             "completeness": completeness(self.lake),
             "calls": calls_by_day(self.lake),
             "budgets": [

@@ -146,6 +146,7 @@ function showAge() {
   age.replaceChildren(
     el("span", {}, `${isOld ? "▲ Old data: " : "Data "}until ${instant(status.as_of)} (${ago(status.as_of)})`),
     el("span", { class: "faint" }, ` · published ${ago(status.published_at)}${status.is_coarse ? " · coarse: places rounded, no names" : ""}`),
+    status.stale?.length ? el("span", { class: "old" }, ` · ▲ could not be built again: ${status.stale.join(", ")}`) : "",
   );
 }
 

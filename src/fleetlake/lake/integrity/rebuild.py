@@ -58,6 +58,7 @@ _KEPT = {
     "events": "",
     "calls": "",
     "builds": "",
+    "stale_marts": "",
     "tombstones": "",
     "tombstone_key": "",
     "schema_drift": "",
