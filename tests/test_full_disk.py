@@ -165,6 +165,23 @@ def test_an_unclear_error_is_a_full_disk_where_the_disk_is_full(disk, error):
     assert "0.0 MB of 1.0 MB are free" in full.remedy
 
 
+@pytest.mark.parametrize(
+    ("error", "is_explained"),
+    [
+        (duckdb.IOException('Cannot open file "/x.parquet": No such file or directory'), False),
+        (sqlite3.DatabaseError("database disk image is malformed"), False),
+        (sqlite3.OperationalError("unable to open database file"), True),
+    ],
+    ids=["missing", "malformed", "unopened"],
+)
+def test_a_file_that_is_missing_or_damaged_is_not_blamed_on_rights_that_a_reader_does_not_need(
+    tmp_path, monkeypatch, error, is_explained
+):
+    monkeypatch.setattr("fleetlake.machine.io_faults._probe", lambda _: errno.EACCES)
+
+    assert bool(io_fault(error, tmp_path)) is is_explained
+
+
 @pytest.mark.parametrize("error", [UNCLEAR[0], OSError(errno.ENOSPC, "No space left on device")])
 def test_a_file_system_without_free_inodes_is_not_reported_as_out_of_space(disk, error):
     while left := os.statvfs(disk.seen).f_favail:

@@ -44,11 +44,13 @@ _SIGNS = {
 }
 """What the messages of DuckDB, SQLite, Arrow and Python say, and the system's error behind it."""
 
-_UNCLEAR = (
-    *("disk i/o error", "input/output error", "io error", "unable to open database file"),
-    *("readonly database", "malformed", "not a database"),
-)
+_OPENING = ("disk i/o error", "unable to open database file", "readonly database")
+"""What SQLite says of a file that it cannot open or lock, whatever prevents that."""
+
+_UNCLEAR = (*_OPENING, "input/output error", "io error", "malformed", "not a database")
 """Messages that may stand for damage, or for one of the system's errors."""
+
+_NO_ROOM = frozenset({ENOSPC, EDQUOT})
 
 _NAMED = re.compile(r"[\"'](/[^\"']+)[\"']")
 _PROBE_BYTES = 256 * 1024
@@ -64,8 +66,10 @@ def io_fault(error: BaseException | str, place: Path | None = None) -> Fleetlake
     """
     at = _named(error, place)
     code = _code(error)
-    if code is None and at is not None and _is_unclear(error):
+    if code is None and at is not None and _says(error, _UNCLEAR):
         code = _probe(_existing_folder(at))
+        if code not in _NO_ROOM and not _says(error, _OPENING):
+            code = None  # a reader needs no right to write
     if code is None and isinstance(error, MemoryError):
         code = ENOMEM
     return _FAULTS[code](_shown(at, place)) if code in _FAULTS else None
@@ -204,9 +208,9 @@ def _code(error: BaseException | str) -> int | None:
     return next((code for sign, code in _SIGNS.items() if sign in text), None)
 
 
-def _is_unclear(error: BaseException | str) -> bool:
+def _says(error: BaseException | str, signs: tuple[str, ...]) -> bool:
     text = str(error).lower()
-    return any(sign in text for sign in _UNCLEAR)
+    return any(sign in text for sign in signs)
 
 
 def _probe(folder: Path) -> int | None:
