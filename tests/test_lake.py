@@ -846,6 +846,91 @@ def test_reordered_members_do_not_change_an_overwritten_record(lake):
     assert [(one.added, one.changed) for one in done] == [(1, 0), (0, 0), (0, 1)]
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "members"),
+    [
+        (GROUPS, {"configuration": [{"a": {"self": "https://HOST/api/v2/groups/1/"}}, []]}),
+        (GROUPS, {"unknown": {"more": ["https://HOST/api/v3/beta/things/1?page=2"]}}),
+        (ENDPOINTS["firmwares"], {"url": "https://HOST/api/v2/firmwares/1/file"}),
+        (ENDPOINTS["asset_endpoints"], {"links": {"self": "https://HOST/api/v3/beta/a/1"}}),
+        (ENDPOINTS["asset_endpoints"], {"links": {"related": "https://HOST/api/v3/beta/a/1"}}),
+    ],
+    ids=["nested", "unknown member", "text", "own address in v3", "other address in v3"],
+)
+def test_another_host_in_the_urls_of_the_service_is_not_a_change_but_another_path_is(
+    lake, snapshot, endpoint, members
+):
+    def load(host: str, path: str = "api") -> Committed:
+        sent = json.loads(json.dumps(members).replace("HOST", host).replace("/api/", f"/{path}/"))
+        return snapshot(endpoint, {"id": "1", **sent}, {"id": "2"})
+
+    load("us0.svc.example")
+    before = lake.rows(f"select * from raw.{endpoint.name} order by id")
+
+    assert load("eu4.svc.example:8443") == Committed(0, 0, 0)
+    assert lake.rows(f"select * from raw.{endpoint.name} order by id") == before
+    if "self" not in members.get("links", {}):  # an address alone is not content
+        assert load("us0.svc.example", path="app") == Committed(1, 1, 0)
+
+
+def test_another_host_in_an_overwritten_record_is_not_a_change(lake):
+    done = [
+        commit_load(lake, load_of(FAILOVERS, failover("a", link=f"https://{host}/api/v2/x/{n}/")))
+        for host, n in (("us0.svc.example", 1), ("svc.example", 1), ("svc.example", 2))
+    ]
+
+    assert [(one.added, one.changed) for one in done] == [(1, 0), (0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("path", ["push", "api/v2/alerts/"])
+def test_another_host_of_a_push_destination_is_a_change(snapshot, path):
+    endpoint = ENDPOINTS["alert_push_destinations"]
+    one = {"destination_config_id": smallest_at(NOON)}
+    snapshot(endpoint, {**one, "endpoint": {"url": f"https://a.example/{path}"}})
+
+    done = snapshot(endpoint, {**one, "endpoint": {"url": f"https://b.example/{path}"}})
+
+    assert (done.added, done.changed) == (1, 1)
+
+
+SITE = "https://us0.svc.example/api"
+MANAGER = {"configuration_manager": f"{SITE}/v2/routers/1/configuration_manager/"}
+BINDING = {"overlay_network_binding": f"{SITE}/v2/overlay_network_bindings/5/"}
+LINKS = {"links": {"self": f"{SITE}/v3/beta/asset_endpoints/1"}}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members", "emptied", "dropped"),
+    [
+        (ENDPOINTS["routers"], MANAGER, "configuration_manager_id", None),
+        (ENDPOINTS["routers"], BINDING, None, "overlay_network_binding"),
+        (ENDPOINTS["asset_endpoints"], LINKS, None, "links.self"),
+    ],
+    ids=["relation", "new relation", "own address"],
+)
+def test_urls_that_an_earlier_release_kept_as_unknown_members_start_no_versions(
+    lake_path, endpoint, members, emptied, dropped
+):
+    table = f"raw.{endpoint.name}"
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(endpoint, {"id": "1", **members}, is_whole=True))
+        [after] = lake.rows(f"select * exclude (_loaded_at) from {table}")
+        lake.execute(f"update {table} set _extra = ?", [json.dumps(members)])
+        if emptied:
+            lake.execute(f"update {table} set {emptied} = null")
+        for column in [c for c in endpoint.columns if c.field == dropped]:
+            lake.execute(f"alter table {table} drop column {column.name}")
+            lake.execute("delete from meta.columns where member = ?", [dropped])
+
+    with open_lake(lake_path) as lake:
+        later = {"is_whole": True, "run_id": "later", "seen_at": NOON + HOUR}
+        done = commit_load(lake, load_of(endpoint, {"id": "1", **members}, **later))
+
+        assert (done.added, done.changed) == (0, 0)
+        names = ", ".join(f'"{name}"' for name in raw_columns(endpoint) if name != "_loaded_at")
+        assert lake.rows(f"select {names} from {table}") == [after]
+
+
 def test_a_change_in_untracked_columns_alone_makes_no_version(lake, snapshot):
     device = {"id": "1", "name": "modem", "uptime": 1, "updated_at": NOON.isoformat()}
     snapshot(NET_DEVICES, device)

@@ -125,7 +125,8 @@ def compared(endpoint: Endpoint) -> list[str]:
     return [
         column.name
         for column in endpoint.columns
-        if column.kind is not Kind.JSON and column.name not in {"resource_url", stamped}
+        if column.kind is not Kind.JSON
+        and column.name not in {"resource_url", "links_self", stamped}
     ]
 
 

@@ -159,6 +159,20 @@
 {%- endmacro %}
 
 
+{# A text without the hosts of the service's own URLs, which vary from response to response. #}
+{% macro without_hosts(text) -%}
+    {{ return(adapter.dispatch('without_hosts')(text)) }}
+{%- endmacro %}
+
+{% macro default__without_hosts(text) -%}
+    regexp_replace({{ text }}, 'https?://[^/?#\s"]+(/api/v[23]/)', '\1', 'g')
+{%- endmacro %}
+
+{% macro spark__without_hosts(text) -%}
+    regexp_replace({{ text }}, 'https?://[^/?# "]+(/api/v[23]/)', '$1')
+{%- endmacro %}
+
+
 {# The texts of a group joined in a given order. #}
 {% macro joined_text(text, separator, order_by) -%}
     {{ return(adapter.dispatch('joined_text')(text, separator, order_by)) }}

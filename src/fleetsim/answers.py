@@ -58,6 +58,22 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     return found[0]
 
 
+def router_part(view: View, key: str, part: str, query: str, address: str) -> dict[str, Any]:
+    """Return a router's configuration record, or the list of its LANs.
+
+    Raises: Refusal (404) for a router that does not exist or that the caller may not see.
+    """
+    one_record(view, RESOURCES["routers"], key)
+    of_router = "&".join(filter(None, [query, f"router={key}"]))
+    if part == "lans":
+        return list_records(view, RESOURCES["router_lans"], of_router, address)
+    found = list_records(view, RESOURCES["configuration_managers"], of_router, address)["data"]
+    if not found:
+        raise not_found()
+    record: dict[str, Any] = found[0]
+    return record
+
+
 def _read_key(column: ResourceColumn, key: str) -> Any:
     """Return a key from a path as its column's raw value, or refuse (404)."""
     try:

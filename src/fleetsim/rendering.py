@@ -1,5 +1,6 @@
 """Rendering raw columns as JSON values: ids, URLs, timestamps, nulls."""
 
+import re
 from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any
@@ -27,7 +28,7 @@ def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[
     raw = column.read(view, block)
     match column.kind:
         case ColumnKind.RELATION:
-            return relation_urls(view, column.to, raw, block)
+            return relation_urls(view, column.to, raw, block, column.part)
         case ColumnKind.ADDRESS:
             return [f"{view.origin}/api/v2/{column.to}/{value}/" for value in raw.tolist()]
         case ColumnKind.UUID:
@@ -58,18 +59,21 @@ def _integers(raw: Ints) -> list[int | None]:
     return numbers
 
 
-def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[str | None]:
-    """Return the URL of each related record.
+def relation_urls(
+    view: View, resource: str, ids: Ints, block: Block, part: str = ""
+) -> list[str | None]:
+    """Return the URL of each related record, or of a part of it.
 
     The host varies by the shard of the record that holds the relation, so one account appears
     under several hosts (observed on the live service).
     """
     hosts = [view.origin, *(shard_host(view.origin, shard) for shard in view.scenario.shards)]
     prefixes = [f"{host}/api/v2/{resource}/" for host in hosts]
+    end = f"/{part}/" if part else "/"
     if len(hosts) == 1:
-        return [None if value == NULL else f"{prefixes[0]}{value}/" for value in ids.tolist()]
+        return [None if value == NULL else f"{prefixes[0]}{value}{end}" for value in ids.tolist()]
     pairs = zip(ids.tolist(), _shards(block, len(view.scenario.shards)), strict=True)
-    return [None if value == NULL else f"{prefixes[shard]}{value}/" for value, shard in pairs]
+    return [None if value == NULL else f"{prefixes[shard]}{value}{end}" for value, shard in pairs]
 
 
 def _shards(block: Block, shards: int) -> list[int]:
@@ -88,3 +92,29 @@ def shard_host(origin: str, shard: str) -> str:
     """Return the origin with a regional prefix to its host."""
     scheme, _, host = origin.partition("://")
     return f"{scheme}://{shard}.{host}"
+
+
+_OWN_URL = re.compile(r"(https?://[^/]+)(/api/v[23]/.*)")
+
+
+def with_moving_hosts(view: View, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a response in which each read finds other hosts in the URLs of records.
+
+    Nested URLs have them too. Links to further pages keep their host.
+    """
+    if not view.scenario.moves_hosts:
+        return body
+    hosts = [view.origin, *(shard_host(view.origin, shard) for shard in view.scenario.shards)]
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: moved(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [moved(inner) for inner in value]
+        own = _OWN_URL.fullmatch(value) if isinstance(value, str) else None
+        if own and own[1] in hosts:  # others are addresses that clients wrote
+            return hosts[(hosts.index(own[1]) + view.reads) % len(hosts)] + own[2]
+        return value
+
+    moving: dict[str, Any] = moved({"data": body["data"]} if "data" in body else body)
+    return {**body, **moving}

@@ -36,8 +36,9 @@ class ResourceColumn:
     """One field of a record.
 
     `read` returns raw values for every row of a block. `ops` are the allowed filter operators
-    ("exact" is the bare name). `to` names the resource that a relation points to. A `hidden`
-    column can be filtered by but is not part of the record.
+    ("exact" is the bare name). `to` names the resource that a relation points to, and `part` what
+    its URL ends in after the id, if anything. A `hidden` column can be filtered by but is not part
+    of the record.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ResourceColumn:
     read: Read
     ops: frozenset[str] = frozenset()
     to: str = ""
+    part: str = ""
     time_format: TimestampFormat = "micros_offset"
     hidden: bool = False
 
@@ -63,12 +65,20 @@ def column(
     ops: frozenset[str] = frozenset(),
     *,
     to: str = "",
+    part: str = "",
     time_format: TimestampFormat = "micros_offset",
     hidden: bool = False,
 ) -> ResourceColumn:
     """Return a column: a short form for the definitions of resources."""
     return ResourceColumn(
-        name=name, kind=kind, read=read, ops=ops, to=to, time_format=time_format, hidden=hidden
+        name=name,
+        kind=kind,
+        read=read,
+        ops=ops,
+        to=to,
+        part=part,
+        time_format=time_format,
+        hidden=hidden,
     )
 
 

@@ -19,7 +19,7 @@ class Scenario:
 
     `late_by` is the delay, in microseconds, after which one record in five appears. `drifts` adds
     members and changes types. `poisons` breaks one record in fifty. `is_live` spells each record
-    as the live service does.
+    as the live service does. `moves_hosts` gives each URL of a record another host at each read.
     """
 
     about: str
@@ -30,6 +30,7 @@ class Scenario:
     poisons: bool = False
     is_live: bool = False
     shards: tuple[str, ...] = MAIN_SHARDS
+    moves_hosts: bool = False
 
 
 PLAIN: Final = Scenario(about="everything works")
@@ -50,10 +51,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "slow": Scenario(about="each response takes 400 ms", faults={"latency_ms": 400}),
     "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
     "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
-    "live-shapes": Scenario(about="each list in the shapes of the live service", is_live=True),
+    "live-shapes": Scenario(
+        about="each list in the shapes of the live service", is_live=True, moves_hosts=True
+    ),
     "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
     "shard-hosts": Scenario(
-        about="relations point to many regional hosts", shards=("us0", "us2", "eu4", "au5")
+        about="URLs have many regional hosts, and others at each read",
+        shards=("us0", "us2", "eu4", "au5"),
+        moves_hosts=True,
     ),
 }
 

@@ -81,6 +81,7 @@ class Simulation:
             owned=owned,
             sees_people=sees_people,
             scenario=self.scenario,
+            reads=self.meter.calls.total(),
         )
 
     def view_of(self, caller: Caller, origin: str) -> View:

@@ -1,14 +1,16 @@
 """The v2 API: answers one request."""
 
 import time
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from fleetsim.answers import list_records, one_record
+from fleetsim.answers import list_records, one_record, router_part
 from fleetsim.callers import Caller, authenticate, is_counted
 from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.refusals import Refusal, method_not_allowed, not_found
+from fleetsim.rendering import with_moving_hosts
 from fleetsim.resources import RESOURCES
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
@@ -18,6 +20,8 @@ from fleetsim.writing.actions import read_speed_test
 from fleetsim.writing.write_context import WriteContext
 
 ROOT_PATH = "/api/v2"
+_PARTS: dict[str, tuple[list[str], ...]] = {"routers": ([], ["configuration_manager"], ["lans"])}
+"""What a path may end in after the id of a record."""
 
 
 def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -57,12 +61,15 @@ def _redirect(request: Request) -> Response:
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
     """Authenticate, find the resource, and read or write it."""
     caller = authenticate(request.headers)
-    if not parts or parts[2:] or parts[0] not in RESOURCES:
+    if not parts or parts[0] not in RESOURCES or parts[2:] not in _PARTS.get(parts[0], ([],)):
         raise not_found()
+    if parts[2:] and request.method != "GET":
+        raise method_not_allowed(path_of(request), request.method)
     body = await request.body()  # others may write while it arrives, so make the view afterwards
     view = simulation.view_of(caller, origin_of(request))
     if request.method == "GET":
-        return _read(simulation, request, caller, view, parts)
+        read = _read(simulation, request, caller, view, parts)
+        return json_answer(with_moving_hosts(view, read))
     written = await answer_write(
         simulation,
         caller,
@@ -79,14 +86,16 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
 
 def _read(
     simulation: Simulation, request: Request, caller: Caller, view: View, parts: list[str]
-) -> Response:
-    """Answer a GET of a list or of one record."""
+) -> dict[str, Any]:
+    """Return a list, one record, or a part of one."""
     resource = RESOURCES[parts[0]]
+    query, address = query_of(request), f"{view.origin}{path_of(request)}"
+    if parts[2:]:
+        return router_part(view, parts[1], parts[2], query, address)
     if parts[0] == "speed_test" and parts[1:]:
-        return json_answer(read_speed_test(WriteContext(simulation, caller, view), parts[1]))
+        return read_speed_test(WriteContext(simulation, caller, view), parts[1])
     if not resource.is_listed:
         raise method_not_allowed(path_of(request), request.method)
     if parts[1:]:
-        return json_answer(one_record(view, resource, parts[1], query_of(request)))
-    address = f"{view.origin}{path_of(request)}"
-    return json_answer(list_records(view, resource, query_of(request), address))
+        return one_record(view, resource, parts[1], query)
+    return list_records(view, resource, query, address)

@@ -18,7 +18,7 @@ class View:
 
     `owned` marks the routers of the caller's account tree, whether or not they are registered now.
     `accounts` holds the rows of its accounts. `settled` hides records that are not visible yet;
-    truth sees everything. `scenario` sets the quirks of the responses.
+    truth sees everything. `scenario` sets the quirks of the responses. `reads` counts requests.
     """
 
     world: World
@@ -31,6 +31,7 @@ class View:
     retention: bool = True
     scenario: Scenario = PLAIN
     sees_people: bool = True
+    reads: int = 0
 
     @cached_property
     def scope(self) -> Flags:

@@ -48,6 +48,8 @@ FEW = "+security_events"
 
 NOT_STAGED = {
     "resource_url",  # an address built from the id, with varying host
+    "links_self",  # the same in v3
+    "overlay_network_binding_id",  # deprecated, according to the contract
     "is_upgrade_available",  # inaccurate since 2023-12-31, according to the contract
     "mn_ha_ss",  # state of a secret
     "authentication_secret",  # always a star

@@ -214,7 +214,7 @@ def test_every_relation_leads_to_a_record_of_the_list_it_names(service: Service,
     relations = {
         column.name: column.to
         for column in RESOURCES[name].columns
-        if column.kind is ColumnKind.RELATION and column.to in OFFSET
+        if column.kind is ColumnKind.RELATION and column.to in OFFSET and not column.part
     }
 
     for relation, to in relations.items():
@@ -378,8 +378,9 @@ def test_deprecated_endpoints_fail(service: Service, name):
 
 
 @section("Deprecations")
-def test_deprecated_fields_are_gone_or_inaccurate(service: Service):
-    assert is_validation(service.get("routers/?fields=overlay_network_binding"))
+def test_deprecated_fields_are_still_sent_or_inaccurate(service: Service):
+    bindings = [router["overlay_network_binding"] for router in service.records("routers/")]
+    assert {url and url.split("/")[-3] for url in bindings} == {None, "overlay_network_bindings"}
     wired = service.records("net_devices/?limit=500&type=ethernet&is_upgrade_supported=false")
     assert any(device["is_upgrade_available"] for device in wired)
 
@@ -392,3 +393,32 @@ def test_calls_past_the_minute_limit_are_refused_with_429(fresh: Service):
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429, 429]
     assert {"retry-after" in answer.headers for answer in answers[3:]} == {True, False}
+
+
+@section("Observed: Envelope and values")
+def test_relations_of_a_router_whose_url_ends_in_a_name_can_be_read(service: Service):
+    for router in service.records("routers/?limit=20"):
+        urls = [router[name].split("/api/v2/")[1] for name in ("configuration_manager", "lans")]
+        assert urls == [f"routers/{router['id']}/{n}/" for n in ("configuration_manager", "lans")]
+        [manager] = service.records(f"configuration_managers/?router={router['id']}")
+        assert service.page(urls[0]) == manager
+        assert service.records(urls[1]) == service.records(f"router_lans/?router={router['id']}")
+
+
+@section("Observed: Envelope and values")
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "routers/1/lans/", 404),
+        ("GET", "routers/1/configuration_manager/", 404),
+        ("GET", "routers/ID/modems/", 404),
+        ("GET", "groups/1/lans/", 404),
+        ("GET", "routers/ID/lans/1/", 404),
+        ("PATCH", "routers/ID/configuration_manager/", 405),
+        ("DELETE", "routers/ID/lans/", 405),
+    ],
+)
+def test_other_paths_below_a_record_are_refused(service: Service, method, path, status):
+    router = service.records("routers/?limit=1")[0]["id"]
+
+    assert service.ask(method, f"/api/v2/{path.replace('ID', router)}").status_code == status

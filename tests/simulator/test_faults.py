@@ -1,10 +1,11 @@
 import json
+import re
 
 import httpx
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Service
+from tests.simulator.service import BEARER, Service, keys
 
 
 def switch(service: Service, **wanted) -> None:
@@ -168,3 +169,19 @@ def test_shard_hosts_spread_relations_over_regions(make_service):
     }
 
     assert hosts == {"service", "us0", "us2", "eu4", "au5"}
+
+
+@section("Simulator: scenarios")
+def test_shard_hosts_give_every_url_another_host_at_the_next_read(make_service):
+    service = make_service(scenario="shard-hosts")
+    paths = ["/api/v2/routers/?limit=3", "/api/v2/firmwares/?limit=3", "/api/v3/beta/users"]
+
+    def urls(path: str) -> list[str]:
+        headers = BEARER if "v3" in path else keys()
+        body = service.ask("GET", path, headers=headers).json()
+        return re.findall(r'"(http[^"]+)"', json.dumps(body["data"]))
+
+    for path in paths:
+        first, second = urls(path), urls(path)
+        assert all(a != b for a, b in zip(first, second, strict=True))
+        assert [u.split("/api/")[1] for u in first] == [u.split("/api/")[1] for u in second]

@@ -41,7 +41,7 @@ removed as (
 
 select activity_id, member, before_value, after_value, true as is_before_known
 from paired
-where coalesce(before_value, '') <> coalesce(after_value, '')
+where coalesce({{ without_hosts('before_value') }}, '') <> coalesce({{ without_hosts('after_value') }}, '')
 
 union all
 

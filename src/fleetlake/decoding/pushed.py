@@ -38,6 +38,7 @@ from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.events import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
 from fleetlake.errors import PageUnreadable
+from fleetlake.text.own_urls import without_hosts
 from fleetlake.text.plain import one_line
 
 WITHOUT_ID = "content:"
@@ -293,12 +294,15 @@ def _alerted_at(detected_at: datetime | None, received_at: datetime) -> datetime
 
 
 def _digest(text: bytes) -> str:
-    """Return the id of an alert without one: a digest of its JSON, whatever its members' order."""
+    """Return the id of an alert without one: a digest of its content.
+
+    Neither the order of its members nor the hosts of the service's URLs count.
+    """
     try:
         text = msgspec.json.encode(msgspec.json.decode(text), order="sorted")
     except ValueError:  # the page was repaired, so this text is almost JSON
         text = msgspec.json.encode(msgspec.json.decode(strict_json(text)), order="sorted")
-    return WITHOUT_ID + hashlib.sha256(text).hexdigest()
+    return WITHOUT_ID + hashlib.sha256(without_hosts(text.decode()).encode()).hexdigest()
 
 
 def _dead_letter(reason: object, body: bytes) -> RejectedRecord:

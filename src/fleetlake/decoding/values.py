@@ -5,6 +5,7 @@ raises ValueError saying what is wrong.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -50,16 +51,25 @@ _NULL_WORD_KINDS = {Kind.ID, Kind.INTEGER, Kind.REAL, Kind.FLAG}
 def relation_id(relation: Any) -> int:
     """Return the id of a relation given as a URL on any host, an id, or an inline object.
 
-    Raises: ValueError if it contains no id.
+    If a URL ends in a name, the segment before the name is the id. Raises: ValueError if it
+    contains no id.
 
     >>> relation_id("https://us0.example/api/v2/accounts/157/")
     157
+    >>> relation_id("https://us0.example/api/v2/routers/123/configuration_manager/")
+    123
     """
     if isinstance(relation, Mapping):
         relation = relation.get("id", relation.get("resource_url"))
     if isinstance(relation, str):
-        relation = relation.rstrip("/").rsplit("/", 1)[-1]
+        *above, last = relation.rstrip("/").rsplit("/", 2)
+        is_named = len(above) == 2 and above[1].isdecimal() and _NAME.fullmatch(last)  # noqa: PLR2004
+        relation = above[1] if is_named else last
     return _integer(relation)
+
+
+_NAME = re.compile("[a-z][a-z_]*")
+"""The last segment of a URL that names one part of a record."""
 
 
 def _integer(value: Any) -> int:

@@ -29,7 +29,8 @@ class Column:
     """One column of a raw table and the field it is read from.
 
     `is_tracked` is False if a change of this value alone does not start a new version of a record
-    kept as history (a counter of seconds, a URL whose host varies).
+    kept as history (a counter of seconds, a URL whose host varies). `is_foreign_url` means that the
+    address is not the service's, whatever its path: its host is part of the content.
 
     `members` and `stored_as` are set if path and name cannot be derived from the field: a promoted
     member may have any name.
@@ -41,6 +42,7 @@ class Column:
     unit: str | None = None
     is_tracked: bool = True
     privacy: Privacy | None = None
+    is_foreign_url: bool = False
     members: tuple[str, ...] | None = None
     stored_as: str | None = None
 
@@ -80,15 +82,16 @@ def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
 
 
 def attributes_of(endpoint: str, attributes: str, related: str) -> tuple[Column, ...]:
-    """Return the columns of a JSON:API record: its id, attributes and to-one relationships.
+    """Return the columns of a JSON:API record: id, attributes, to-one relationships, address.
 
     >>> [c.name for c in attributes_of("private_cellular_radios", "name tdd_mode", "network")]
-    ['id', 'name', 'tdd_mode', 'network_id']
+    ['id', 'name', 'tdd_mode', 'network_id', 'links_self']
     """
     return (
         _column("v3", "id", "id"),
         *(_column(endpoint, name, f"attributes.{name}") for name in attributes.split()),
         *(_column(endpoint, "relation", f"relationships.{n}.data.id") for n in related.split()),
+        _column("v3", "links.self", "links.self"),
     )
 
 
@@ -101,4 +104,5 @@ def _column(endpoint: str, entry: str, field: str) -> Column:
         unit=meaning.unit,
         is_tracked=meaning.is_tracked,
         privacy=meaning.privacy,
+        is_foreign_url=meaning.is_foreign_url,
     )

@@ -66,9 +66,9 @@ ROWS = (
             "routers",
             """id account group product actual_firmware target_firmware configuration_manager
             last_known_location name description custom1 custom2 asset_id device_type
-            full_product_name serial_number mac ipv4_address lans locality config_status state
-            reboot_required upgrade_pending created_at updated_at state_updated_at
-            resource_url""",
+            full_product_name serial_number mac ipv4_address lans overlay_network_binding
+            locality config_status state reboot_required upgrade_pending created_at updated_at
+            state_updated_at resource_url""",
         ),
     ),
     Endpoint(

@@ -42,6 +42,7 @@ class Meaning:
     unit: str | None = None
     is_tracked: bool = True
     privacy: Privacy | None = None
+    is_foreign_url: bool = False
 
 
 def _of(
@@ -51,8 +52,16 @@ def _of(
     *,
     is_tracked: bool = True,
     privacy: Privacy | None = None,
+    is_foreign_url: bool = False,
 ) -> Meaning:
-    return Meaning(kind=kind, meaning=meaning, unit=unit, is_tracked=is_tracked, privacy=privacy)
+    return Meaning(
+        kind=kind,
+        meaning=meaning,
+        unit=unit,
+        is_tracked=is_tracked,
+        privacy=privacy,
+        is_foreign_url=is_foreign_url,
+    )
 
 
 PLACE, IDENTIFIER, NAME = Privacy.PLACE, Privacy.IDENTIFIER, Privacy.NAME
@@ -66,7 +75,9 @@ VOCABULARY: dict[str, Meaning] = {
     "account": _of(RELATION, "Account the record belongs to."),
     "accounts.account": _of(RELATION, "Parent account; null for the root."),
     "actual_firmware": _of(RELATION, "Firmware the device runs."),
-    "configuration_manager": _of(RELATION, "Configuration record of the device."),
+    "configuration_manager": _of(
+        RELATION, "Device whose configuration record it links to: itself.", is_tracked=False
+    ),
     "group": _of(RELATION, "Group the device belongs to."),
     "last_known_location": _of(RELATION, "Location record of the device."),
     "net_device": _of(RELATION, "Network interface the record is about."),
@@ -117,8 +128,13 @@ VOCABULARY: dict[str, Meaning] = {
     "config_status": _of(TEXT, "synched, suspended or pending."),
     "full_product_name": _of(TEXT, "Product name with its variant."),
     "ipv4_address": _of(TEXT, "IPv4 address.", privacy=Privacy.TEXT),
-    "lans": _of(JSON, "LAN records; their host varies.", is_tracked=False, privacy=Privacy.TEXT),
+    "lans": _of(
+        JSON, "Address of the LAN records; its host varies.", is_tracked=False, privacy=Privacy.TEXT
+    ),
     "locality": _of(TEXT, "Name of the device's time zone."),
+    "overlay_network_binding": _of(
+        RELATION, "Removed by the service in 2024, and still sent.", is_tracked=False
+    ),
     "reboot_required": _of(FLAG, "True when a reboot is needed to apply changes."),
     "state": _of(TEXT, "initialized, online or offline."),
     "upgrade_pending": _of(FLAG, "True while a firmware upgrade is pending."),
@@ -295,6 +311,7 @@ VOCABULARY: dict[str, Meaning] = {
     "router_alerts.type": _of(TEXT, "Alert-type name."),
     "router_state_samples.state": _of(TEXT, "online or offline during the period."),
     # --- v3 -------------------------------------------------------------------------------------
+    "links.self": _of(TEXT, "Address of the record; its host varies.", is_tracked=False),
     "relation": _of(TEXT, "Record of v3 that this one belongs to."),
     "end_time": _of(TIME, "When the subscription ends."),
     "start_time": _of(TIME, "When the subscription starts."),
@@ -327,7 +344,9 @@ VOCABULARY: dict[str, Meaning] = {
     "settings": _of(JSON, "Thresholds of pooled data usage.", privacy=Privacy.TEXT),
     "destination_config_id": _of(TIMEUUID, "Identifies the destination."),
     "authentication.secret": _of(TEXT, "Always a star: the service never shows it."),
-    "endpoint.url": _of(TEXT, "Address that receives the pushes.", privacy=Privacy.TEXT),
+    "endpoint.url": _of(
+        TEXT, "Address that receives the pushes.", privacy=Privacy.TEXT, is_foreign_url=True
+    ),
     "last_error_at": _of(TIME, "When the last push failed."),
     "last_error_text": _of(TEXT, "Why the last push failed.", privacy=Privacy.TEXT),
     "alert_push_destinations.suspended": _of(FLAG, "True if the service stopped calling it."),

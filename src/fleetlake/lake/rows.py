@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.equal_json import as_stored
+from fleetlake.lake.equal_texts import as_stored
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
@@ -170,7 +170,7 @@ def _last_read(part: pa.Table, first: int, superseded: frozenset[int]) -> pa.Tab
 
 @contextmanager
 def _batch(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> Iterator[None]:
-    """Let SQL within the block read rows as `batch`, with equal JSON spelled as it is stored."""
+    """Let SQL within the block read rows as `batch`, with equal texts as they are stored."""
     rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     with lake.view("batch", rows):
         rows = as_stored(lake, endpoint, rows)

@@ -63,6 +63,20 @@ def _released(days: int) -> Read:
     return read
 
 
+def _default_configurations(view: View, block: Block) -> list[Any]:
+    """Return what links to each firmware's settings; its URLs are nested (observed)."""
+    root = f"{view.origin}/api/v2"
+    return [
+        {
+            "resource_url": f"{root}/firmwares/{number}/default_configuration/",
+            "product": {"resource_url": f"{root}/products/{product}/"},
+        }
+        for number, product in zip(
+            firmware_id(block).tolist(), PRODUCT_IDS[_product(block)].tolist(), strict=True
+        )
+    ]
+
+
 FIRMWARES = Resource(
     name="firmwares",
     rows=_first(len(PRODUCTS) * len(VERSIONS)),
@@ -70,7 +84,7 @@ FIRMWARES = Resource(
     expands=("product",),
     columns=(
         column("built_at", ColumnKind.TIME, _released(-20), time_format="seconds_offset"),
-        column("default_configuration", ColumnKind.JSON, constant(None)),
+        column("default_configuration", ColumnKind.JSON, _default_configurations),
         column("expires_at", ColumnKind.TIME, lambda _v, b: np.full(len(b), NULL)),
         column(
             "hash",

@@ -195,8 +195,9 @@ ROUTERS = Resource(
         column(
             "configuration_manager",
             ColumnKind.RELATION,
-            lambda v, b: v.world.manager_ids.of(b["row"]),
-            to="configuration_managers",
+            _fleet("router_id"),
+            to="routers",
+            part="configuration_manager",
         ),
         column(
             "created_at",
@@ -238,14 +239,7 @@ ROUTERS = Resource(
         ),
         column("id", ColumnKind.ID, _fleet("router_id"), ANY_ID),
         column("ipv4_address", ColumnKind.TEXT, _address, EXACT_IN),
-        column(
-            "lans",
-            ColumnKind.JSON,
-            lambda v, b: [
-                f"{v.origin}/api/v2/routers/{i}/lans/"
-                for i in v.world.fleet.router_id[b["row"]].tolist()
-            ],
-        ),
+        column("lans", ColumnKind.RELATION, _fleet("router_id"), to="routers", part="lans"),
         column(
             "last_known_location",
             ColumnKind.RELATION,
@@ -268,6 +262,12 @@ ROUTERS = Resource(
             ColumnKind.TEXT,
             lambda v, b: names(v, b["row"], np.full(len(b), v.now)),
             EXACT_IN,
+        ),
+        column(
+            "overlay_network_binding",
+            ColumnKind.RELATION,
+            lambda v, b: np.where(b["row"] % 3, v.world.fleet.router_id[b["row"]] + 7, NULL),
+            to="overlay_network_bindings",
         ),
         column(
             "product",

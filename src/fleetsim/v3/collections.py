@@ -48,7 +48,7 @@ def _subscription(view: View, number: int) -> Document:
         "quantity": max(view.world.routers // 4, 1),
     }
     related = {"subscription_type": ("subscription_types", kind)}
-    return item("subscriptions", f"sub-{number:04d}", attributes, related)
+    return item(view.origin, "subscriptions", f"sub-{number:04d}", attributes, related)
 
 
 def _day(instant: int) -> str:
@@ -72,6 +72,7 @@ def asset_items(view: View, rows: Sequence[int]) -> list[Document]:
     ]
     return [
         item(
+            view.origin,
             "asset_endpoints",
             f"ae-{number:016x}",
             {"mac_address": mac, "serial_number": serial, "hardware_series": name},
@@ -85,18 +86,18 @@ def _each(make: Callable[[View, int], Document]) -> Callable[[View, Sequence[int
     return lambda view, numbers: [make(view, number) for number in numbers]
 
 
-def _network(_view: View, number: int) -> Document:
+def _network(view: View, number: int) -> Document:
     attributes = {"name": f"yard-{number}", "mcc": "315", "mnc": "010", "state": "active"}
-    return item("private_cellular_networks", f"net-{number}", attributes, {})
+    return item(view.origin, "private_cellular_networks", f"net-{number}", attributes, {})
 
 
 def _of_network(kind: str, prefix: str, **more: Any) -> Callable[[View, int], Document]:
     """Return a function that makes items belonging to one of the two networks."""
 
-    def make(_view: View, number: int) -> Document:
+    def make(view: View, number: int) -> Document:
         attributes = {"name": f"{prefix}-{number}", **more}
         network = ("private_cellular_networks", f"net-{(number - 1) % 2 + 1}")
-        return item(kind, f"{prefix}-{number}", attributes, {"network": network})
+        return item(view.origin, kind, f"{prefix}-{number}", attributes, {"network": network})
 
     return make
 
@@ -107,14 +108,20 @@ def _sim(view: View, number: int) -> Document:
     network = ("private_cellular_networks", f"net-{number % 2 + 1}")
     state = {"state": "assigned" if number % 3 else "available"}
     return item(
-        "private_cellular_sims", f"sim-{number}", {**attributes, **state}, {"network": network}
+        view.origin,
+        "private_cellular_sims",
+        f"sim-{number}",
+        {**attributes, **state},
+        {"network": network},
     )
 
 
-def _status(_view: View, number: int) -> Document:
+def _status(view: View, number: int) -> Document:
     attributes = {"is_online": number % 5 != 0, "transmitting": number % 5 != 0}
     radio = {"radio": ("private_cellular_radios", f"radio-{number}")}
-    return item("private_cellular_radio_statuses", f"status-{number}", attributes, radio)
+    return item(
+        view.origin, "private_cellular_radio_statuses", f"status-{number}", attributes, radio
+    )
 
 
 _GROUPS = "private_cellular_radio_groups"

@@ -20,13 +20,23 @@ class V3Refusal(Exception):
 
 
 def item(
-    kind: str, identity: str, attributes: Document, relationships: dict[str, tuple[str, str]]
+    origin: str,
+    kind: str,
+    identity: str,
+    attributes: Document,
+    relationships: dict[str, tuple[str, str]],
 ) -> Document:
     """Return one resource object; `relationships` map a name to (type, id)."""
     related = {
         name: {"data": {"type": to, "id": number}} for name, (to, number) in relationships.items()
     }
-    return {"type": kind, "id": identity, "attributes": attributes, "relationships": related}
+    return {
+        "type": kind,
+        "id": identity,
+        "attributes": attributes,
+        "relationships": related,
+        "links": {"self": f"{origin}/api/v3/beta/{kind}/{identity}"},
+    }
 
 
 def answer(body: Document | None, status: int = 200) -> Response:

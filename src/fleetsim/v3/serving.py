@@ -14,6 +14,7 @@ from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import Refusal
+from fleetsim.rendering import with_moving_hosts
 from fleetsim.request_bodies import parse_json
 from fleetsim.simulation import Simulation
 from fleetsim.v3.collections import COLLECTIONS, Collection
@@ -77,10 +78,10 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     _, administrator = KEY_PAIRS["admin-id"]
     view = simulation.view_of(administrator, origin_of(request))
     collection = COLLECTIONS[parts[0]]
-    if request.method == "GET" and not parts[1:]:
-        return answer(_page(view, collection, request))
     if request.method == "GET" and not parts[2:]:
-        return answer({"data": _one(view, collection, parts[1])})
+        one = parts[1:]
+        found = {"data": _one(view, collection, *one)} if one else _page(view, collection, request)
+        return answer(with_moving_hosts(view, found))
     if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
         raise V3Refusal(405, "method not allowed")
     context = WriteContext(simulation, administrator, view)
@@ -110,7 +111,7 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 
 
 def _page(view: View, collection: Collection, request: Request) -> Document:
-    """Return a page; the last one has no `links.next`.
+    """Return a page; the last one has null as `links.next`.
 
     The cursor is the number of the last item, not a count, so a deletion while a client pages does
     not shift other items.
@@ -124,11 +125,11 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
     else:
         first = ids[: size + 1]
         found = list(zip(first, collection.items(view, first), strict=True))
-    links = {}
+    following = None
     if len(found) > size:
         moved = {**given, "page[size]": str(size), "page[after]": str(found[size - 1][0])}
-        links["next"] = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
-    return {"data": [one for _, one in found[:size]], "links": links, "meta": {}}
+        following = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
+    return {"data": [one for _, one in found[:size]], "links": {"next": following}, "meta": {}}
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:

@@ -64,13 +64,13 @@ def _item(view: View, person: Fields, last_login: int | None) -> Document:
     written = view.ledger.writes_to("v3_users").changed.get(person["id"], {})
     if person["account"] == ACCOUNTS[CONTRACTORS].id:
         timeout = written.get("timeout", _COLLABORATOR_TIMEOUT_MINUTES)
-        return item("users", str(person["id"]), {**attributes, "timeout": timeout}, {})
+        return item(view.origin, "users", str(person["id"]), {**attributes, "timeout": timeout}, {})
     more = {
         "is_active": written.get("is_active", True),
         "last_login": None if last_login is None else stamps.to_datetime(last_login).isoformat(),
         "pending_email": written.get("pending_email"),
     }
-    return item("users", str(person["id"]), {**attributes, **more}, {})
+    return item(view.origin, "users", str(person["id"]), {**attributes, **more}, {})
 
 
 def _last_logins(view: View) -> dict[int, int]:
