@@ -42,6 +42,7 @@ REQUIRED_FILTERS = {
     "router_stream_usage_samples": ("router__in", 100),
     "router_logs": ("router", 1),
     "batteries": ("router__in", 100),
+    "asset_endpoint_subscriptions": ("filter[id]", 50),
 }
 RETENTION_DAYS = {"activity_logs": 30, "configuration_managers": 90}
 NEWEST_FIRST_ONLY = {"alerts", "activity_logs"}

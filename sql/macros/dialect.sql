@@ -159,6 +159,20 @@
 {%- endmacro %}
 
 
+{# A row per text in a JSON list; for use in a select list. #}
+{% macro json_items(column) -%}
+    {{ return(adapter.dispatch('json_items')(column)) }}
+{%- endmacro %}
+
+{% macro default__json_items(column) -%}
+    unnest(json_extract_string({{ column }}, '$[*]'))
+{%- endmacro %}
+
+{% macro spark__json_items(column) -%}
+    explode(from_json({{ column }}, 'array<string>'))
+{%- endmacro %}
+
+
 {# A text without the hosts of the service's own URLs, which vary from response to response. #}
 {% macro without_hosts(text) -%}
     {{ return(adapter.dispatch('without_hosts')(text)) }}

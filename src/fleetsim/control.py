@@ -19,11 +19,13 @@ from fleetsim.scenarios import SCENARIOS
 from fleetsim.simulation import Simulation
 from fleetsim.truth import truth_lines
 from fleetsim.v2 import json_answer, refusal_answer
+from fleetsim.v3.assignments import assignments
 from fleetsim.v3.collections import COLLECTIONS
 from fleetsim.wire import dump_line
 
 _LIMIT = "limit_per_minute"
 _PUSHES = "pushes"
+_ASSIGNMENTS = "asset_endpoint_subscriptions"
 _BYTES_AT_ONCE = 1 << 16
 
 
@@ -116,7 +118,8 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """Stream every record of one resource, every cause of a kind, or every pushed message.
 
-    A v3 list is requested by its own name, except that v3's users are `users_v3`.
+    A v3 list is requested by its own name, except that v3's users are `users_v3`. The assignments
+    of subscriptions, which no list has, are `asset_endpoint_subscriptions`.
     """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
@@ -126,6 +129,8 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
         lines = map(dump_line, CAUSES[name](view, min(until, view.now)))
     elif name in RESOURCES and RESOURCES[name].is_listed:
         lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
+    elif name == _ASSIGNMENTS:
+        lines = map(dump_line, assignments(view))
     elif name.removesuffix("_v3") in COLLECTIONS:
         lines = map(dump_line, COLLECTIONS[name.removesuffix("_v3")].everything(view))
     else:

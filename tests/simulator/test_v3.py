@@ -74,9 +74,10 @@ def test_every_relation_leads_to_an_item_of_a_list(service: Service):
 
     named = {
         (relation["data"]["type"], relation["data"]["id"])
-        for found in items.values()
+        for name, found in items.items()
         for item in found
         for relation in item["relationships"].values()
+        if name != "asset_endpoints"  # it names assignments, which no list has
     }
 
     assert {pair for pair in named if pair[0] in LISTS} - listed == set()
@@ -136,6 +137,56 @@ def test_subscription_has_a_type_and_no_status(service: Service):
     for item in walk(service, "subscriptions")[0]:
         assert set(item["attributes"]) == {"name", "start_time", "end_time", "quantity"}
         assert item["relationships"]["subscription_type"]["data"]["id"]
+
+
+@section("Observed: v3")
+def test_assignments_of_a_device_are_found_by_their_ids_only(service: Service):
+    assets, _ = walk(service, "asset_endpoints?page[size]=50")
+    linked = [
+        [link["id"] for link in asset["relationships"]["subscriptions"]["data"]] for asset in assets
+    ]
+    ids = [id_ for found in linked for id_ in found]
+    listed = {item["id"] for item in walk(service, "subscriptions")[0]}
+
+    assert linked == [asset["attributes"]["subscription_ids"] for asset in assets]
+    assert {len(found) for found in linked} == {0, 1, 2}
+    assert len(set(ids)) == len(ids)
+    assert not listed & set(ids)
+    assert ask(service, f"subscriptions/{ids[0]}").status_code == 404
+    found, pages = walk(service, f"subscriptions?filter[id]={','.join(ids)},none&page[size]=7")
+    assert {item["id"] for item in found} == set(ids)
+    assert pages == -(-len(ids) // 7)
+    assert found == service.truth("asset_endpoint_subscriptions")
+    assert ask(service, f"subscriptions?filter[id]={min(listed)}").json()["data"][0]["id"] in listed
+
+
+@section("Observed: v3")
+def test_assignments_move_to_other_devices_and_are_regraded_over_time(fresh: Service):
+    def held() -> dict[str, set[str]]:
+        assets, _ = walk(fresh, "asset_endpoints?page[size]=50")
+        return {asset["id"]: set(asset["attributes"]["subscription_ids"]) for asset in assets}
+
+    def ids(found: dict[str, set[str]]) -> set[str]:
+        return set().union(*found.values())
+
+    before = held()
+    fresh.ask("POST", "/sim/clock", json={"advance_seconds": 36 * 3600})
+    after = held()
+
+    kept = ids(before) & ids(after)
+    moved = {id_ for id_ in kept if [a for a in before if id_ in before[a] and id_ not in after[a]]}
+    assert moved
+    assert ids(before) - kept
+    assert ids(after) - kept
+
+
+@section("Observed: v3")
+def test_some_lists_say_how_many_items_and_pages_they_have(service: Service):
+    items, pages = walk(service, "asset_endpoints?page[size]=20")
+
+    meta = ask(service, "asset_endpoints?page[size]=20").json()["meta"]
+    assert meta == {"pagination": {"count": len(items), "pages": pages}}
+    assert ask(service, "users").json()["meta"] == {}
 
 
 @section("Change log")

@@ -4,7 +4,6 @@
 select
     account_profile,
     id as asset_endpoint_id,
-    subscriptions_id as subscription_id,
 
     -- As `routers` spells it: v3 has bare digits, v2 has colons.
     concat_ws(

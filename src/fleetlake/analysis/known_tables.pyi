@@ -70,6 +70,8 @@ class Raw(Schema):
     """Subscriptions: what was bought, how many, and for how long."""
     asset_endpoints: Table
     """Devices under subscription; join them to `routers` by MAC address."""
+    asset_endpoint_subscriptions: Table
+    """Subscriptions assigned to a device: `asset_endpoints` lists the ids."""
     users_v3: Table
     """People who may log in; records of collaborators have fewer fields."""
     private_cellular_networks: Table

@@ -47,6 +47,7 @@ _ARROW_TYPES = {
     Kind.TEXT: pa.string(),
     Kind.TIME: _INSTANT,
     Kind.TIMEUUID: pa.string(),
+    Kind.IDS: _JSON,
     Kind.JSON: _JSON,
 }
 
@@ -105,7 +106,7 @@ def schema_of(endpoint: Endpoint) -> pa.Schema:
     return pa.schema([*fields, pa.field(EXTRA, _JSON)])
 
 
-def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
+def stamp(endpoint: Endpoint, page: Page, partition: int | str) -> Page:
     """Return the page with the requested id added to each record, if its endpoint needs that."""
     if not endpoint.fan_out or not endpoint.fan_out.is_stamped:
         return page
@@ -158,7 +159,7 @@ def array_of(column: Column, values: Sequence[Any]) -> pa.Array:
     """Return values of the lenient reader as an array of the column's type."""
     if column.kind is Kind.TIME:
         return _instants(values)
-    if column.kind is Kind.JSON:
+    if column.kind in {Kind.IDS, Kind.JSON}:
         return _json_array(values)
     return pa.array(values, _ARROW_TYPES[column.kind])
 

@@ -133,6 +133,9 @@ class PageReader:
         for column in self._endpoint.columns:
             if column.kind is Kind.RELATION:
                 values[column.name] = list(map(_IDS.__getitem__, values[column.name]))
+            elif column.kind is Kind.IDS:
+                links = map(msgspec.json.decode, values[column.name])
+                values[column.name] = [read_value(Kind.IDS, link) for link in links]
             elif column.kind is Kind.JSON:
                 values[column.name] = self._json(values[column.name])
         if any(None in values[name] for name in self._endpoint.required):
@@ -230,6 +233,8 @@ class PageReader:
         """
         if not isinstance(members, dict):
             raise ValueError("a record must be an object")
+        if self._endpoint.api is Api.V3:
+            _open_single_links(members)
         row: dict[str, Any] = {}
         faults: dict[str, str] = {}
         for column in self._endpoint.columns:
@@ -248,6 +253,15 @@ class PageReader:
         left = members_left(self._endpoint, members)
         refuse_many_members(left)
         return row, left
+
+
+def _open_single_links(members: dict[str, Any]) -> None:
+    """Turn a list with one link into the link: a to-one relationship may be sent so."""
+    relationships = members.get("relationships")
+    for relationship in relationships.values() if isinstance(relationships, dict) else ():
+        links = relationship.get("data") if isinstance(relationship, dict) else None
+        if isinstance(links, list) and len(links) == 1 and isinstance(links[0], dict):
+            relationship["data"] = links[0]
 
 
 def _has_nul(body: bytes) -> bool:

@@ -29,6 +29,7 @@ _WIRE_TYPES: dict[Kind, Any] = {
     Kind.TEXT: str | None,
     Kind.TIME: str | None,
     Kind.TIMEUUID: str | None,
+    Kind.IDS: msgspec.Raw,
     Kind.JSON: msgspec.Raw,
 }
 
@@ -110,8 +111,9 @@ def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> FastDecoder | N
     if is_split or any(map(ESCAPED.search, chain.from_iterable(paths))):
         return None
     members = [
-        _Member(c.path, _WIRE_TYPES[c.kind], msgspec.Raw(b"null") if c.kind is Kind.JSON else None)
+        _Member(c.path, wire, msgspec.Raw(b"null") if wire is msgspec.Raw else None)
         for c in endpoint.columns
+        for wire in [_WIRE_TYPES[c.kind]]
     ]
     members += [_Member(path, msgspec.Raw, MISSING) for path in learned.paths]
     return FastDecoder(endpoint.api, _nested_struct(members, endpoint.api))

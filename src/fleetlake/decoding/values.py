@@ -72,6 +72,23 @@ _NAME = re.compile("[a-z][a-z_]*")
 """The last segment of a URL that names one part of a record."""
 
 
+def ids_text(links: Any) -> str:
+    """Return the ids of linked records as a JSON list, sorted: their order means nothing.
+
+    Raises: ValueError for a link without an id.
+
+    >>> ids_text([{"type": "radios", "id": "r2"}, "r1"]), ids_text({"id": 7}), ids_text([])
+    ('["r1","r2"]', '["7"]', '[]')
+    """
+    found = set()
+    for link in links if isinstance(links, list) else [links]:
+        id_ = link.get("id") if isinstance(link, Mapping) else link
+        if isinstance(id_, bool) or not isinstance(id_, (int, str)):
+            raise ValueError("a link without an id")
+        found.add(_text(str(id_)))
+    return json_text(sorted(found))
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("not a number")
@@ -167,5 +184,6 @@ _READERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.TEXT: _text,
     Kind.TIME: _time,
     Kind.TIMEUUID: _timeuuid,
+    Kind.IDS: ids_text,
     Kind.JSON: json_text,
 }

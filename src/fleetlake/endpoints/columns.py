@@ -20,6 +20,7 @@ SQL_TYPES = {
     Kind.TEXT: "VARCHAR",
     Kind.TIME: "TIMESTAMP WITH TIME ZONE",
     Kind.TIMEUUID: "VARCHAR",
+    Kind.IDS: "JSON",
     Kind.JSON: "JSON",
 }
 
@@ -55,7 +56,7 @@ class Column:
         if self.stored_as is not None:
             return self.stored_as
         if self.field.startswith("relationships."):
-            return f"{self.path[1]}_id"
+            return f"{self.path[1]}_ids" if self.kind is Kind.IDS else f"{self.path[1]}_id"
         joined = self.field.removeprefix("attributes.").replace(".", "_")
         return f"{joined}_id" if self.kind is Kind.RELATION else joined
 
@@ -81,8 +82,12 @@ def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
     return tuple(_column(endpoint, field, field) for field in fields.split())
 
 
-def attributes_of(endpoint: str, attributes: str, related: str) -> tuple[Column, ...]:
-    """Return the columns of a JSON:API record: id, attributes, to-one relationships, address.
+def attributes_of(
+    endpoint: str, attributes: str, related: str, many: str = ""
+) -> tuple[Column, ...]:
+    """Return the columns of a JSON:API record: id, attributes, relationships, address.
+
+    `related` names the to-one relationships, `many` the to-many ones.
 
     >>> [c.name for c in attributes_of("private_cellular_radios", "name tdd_mode", "network")]
     ['id', 'name', 'tdd_mode', 'network_id', 'links_self']
@@ -91,6 +96,7 @@ def attributes_of(endpoint: str, attributes: str, related: str) -> tuple[Column,
         _column("v3", "id", "id"),
         *(_column(endpoint, name, f"attributes.{name}") for name in attributes.split()),
         *(_column(endpoint, "relation", f"relationships.{n}.data.id") for n in related.split()),
+        *(_column(endpoint, "relations", f"relationships.{n}.data") for n in many.split()),
         _column("v3", "links.self", "links.self"),
     )
 

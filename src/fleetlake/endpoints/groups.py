@@ -32,7 +32,8 @@ def group_of(endpoint: Endpoint) -> Group:
     if endpoint.name in MOVE_LISTS:
         return Group.SERIES
     if endpoint.is_snapshot:
-        is_reading = endpoint.mode is Mode.UPSERT or endpoint.fan_out is not None
+        is_listed = endpoint.fan_out is None or bool(endpoint.fan_out.listed_in)
+        is_reading = endpoint.mode is Mode.UPSERT or not is_listed
         return Group.READINGS if is_reading else Group.INVENTORY
     if endpoint.fan_out is not None:
         return Group.SERIES

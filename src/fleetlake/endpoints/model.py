@@ -97,10 +97,11 @@ class Moved:
 class FanOut:
     """A required filter: the endpoint is read per id, for the ids that another endpoint lists.
 
-    `source` names that endpoint; its key is the id. `parameter` takes one id if `ids_per_call` is
-    1, otherwise a list. `partition` is the column of the id. `is_stamped` means that the record
-    does not contain the id, so it is taken from the call. With `moved`, ids that have not changed
-    according to a bulk list are not requested.
+    `source` names that endpoint; its key is the id. With `listed_in`, the ids are those in these
+    columns of it. `parameter` takes one id if `ids_per_call` is 1, otherwise a list. `partition` is
+    the column of the id. `is_stamped` means that the record does not contain the id, so it is taken
+    from the call. With `moved`, ids that have not changed according to a bulk list are not
+    requested.
     """
 
     parameter: str
@@ -109,6 +110,7 @@ class FanOut:
     partition: str
     is_stamped: bool = False
     moved: Moved | None = None
+    listed_in: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse more ids than the service takes."""
@@ -179,6 +181,12 @@ class Endpoint:
     def path(self) -> str:
         """Path relative to the API's root: with a trailing slash in v2, without one in v3."""
         return f"{self.resource or self.name}{'/' if self.api is Api.V2 else ''}"
+
+    @property
+    def counted_as(self) -> str:
+        """What its requests are counted as: the path, or the name if it shares another's path."""
+        is_shared = self.fan_out is not None and bool(self.fan_out.listed_in)
+        return self.name if is_shared else self.path
 
     @property
     def is_ordered(self) -> bool:

@@ -1,11 +1,26 @@
 """Lists of the v3 generation (beta): another root, a bearer token, JSON:API records."""
 
 from fleetlake.endpoints.columns import attributes_of
-from fleetlake.endpoints.model import MAX_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
+from fleetlake.endpoints.model import (
+    MAX_RECORDS_PER_V3_PAGE,
+    Api,
+    Cursor,
+    Endpoint,
+    FanOut,
+    Mode,
+    Walk,
+)
 
 
 def _row(
-    name: str, about: str, attributes: str, *, related: str = "", resource: str | None = None
+    name: str,
+    about: str,
+    attributes: str,
+    *,
+    related: str = "",
+    many: str = "",
+    resource: str | None = None,
+    fan_out: FanOut | None = None,
 ) -> Endpoint:
     """Return the row of a v3 list; all of them are paged and stored the same way."""
     return Endpoint(
@@ -17,7 +32,8 @@ def _row(
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.LINK, parameter="page"),
         page_size=MAX_RECORDS_PER_V3_PAGE,
-        columns=attributes_of(name, attributes, related),
+        columns=attributes_of(name, attributes, related, many),
+        fan_out=fan_out,
     )
 
 
@@ -31,8 +47,23 @@ ROWS = (
     _row(
         "asset_endpoints",
         "Devices under subscription; join them to `routers` by MAC address.",
-        "mac_address serial_number hardware_series",
-        related="subscriptions",
+        "mac_address serial_number hardware_series subscription_ids",
+        many="subscriptions",
+    ),
+    _row(
+        # The list of subscriptions does not have them: they are found by id only (observed).
+        "asset_endpoint_subscriptions",
+        "Subscriptions assigned to a device: `asset_endpoints` lists the ids.",
+        "name quantity start_time end_time",
+        related="subscription_type",
+        resource="subscriptions",
+        fan_out=FanOut(
+            parameter="filter[id]",
+            source="asset_endpoints",
+            listed_in=("subscriptions_ids", "subscription_ids"),
+            ids_per_call=MAX_RECORDS_PER_V3_PAGE,
+            partition="id",
+        ),
     ),
     _row(
         "users_v3",

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     TEXT = "text"  # -> VARCHAR
     TIME = "time"  # any of the service's formats -> TIMESTAMP WITH TIME ZONE, UTC, µs
     TIMEUUID = "timeuuid"  # version-1 UUID string -> VARCHAR; does not sort by time as text
+    IDS = "ids"  # JSON:API links or ids, one or many -> JSON list of ids as texts, sorted
     JSON = "json"  # any value -> JSON, as the service wrote it
 
 
@@ -67,6 +68,7 @@ def _of(
 PLACE, IDENTIFIER, NAME = Privacy.PLACE, Privacy.IDENTIFIER, Privacy.NAME
 ID, RELATION, INTEGER, REAL = Kind.ID, Kind.RELATION, Kind.INTEGER, Kind.REAL
 FLAG, TEXT, TIME, TIMEUUID, JSON = Kind.FLAG, Kind.TEXT, Kind.TIME, Kind.TIMEUUID, Kind.JSON
+IDS = Kind.IDS
 
 VOCABULARY: dict[str, Meaning] = {
     # --- identity and relations -------------------------------------------------------------
@@ -312,6 +314,11 @@ VOCABULARY: dict[str, Meaning] = {
     "router_state_samples.state": _of(TEXT, "online or offline during the period."),
     # --- v3 -------------------------------------------------------------------------------------
     "links.self": _of(TEXT, "Address of the record; its host varies.", is_tracked=False),
+    "relations": _of(IDS, "Records of v3 that this one is linked to."),
+    "subscription_ids": _of(IDS, "Assignments of subscriptions to the device."),
+    "asset_endpoint_subscriptions.end_time": _of(TIME, "When the assignment ends."),
+    "asset_endpoint_subscriptions.start_time": _of(TIME, "When the assignment starts."),
+    "asset_endpoint_subscriptions.quantity": _of(INTEGER, "How many the assignment takes."),
     "relation": _of(TEXT, "Record of v3 that this one belongs to."),
     "end_time": _of(TIME, "When the subscription ends."),
     "start_time": _of(TIME, "When the subscription starts."),

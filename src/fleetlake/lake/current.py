@@ -1,12 +1,13 @@
 """Current rows of the raw tables, which a load needs to know before it calls the service."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.model import Endpoint, Mode, Moved
+from fleetlake.endpoints.model import Endpoint, FanOut, Mode, Moved
 from fleetlake.lake.connection import Lake
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
@@ -55,12 +56,29 @@ def lacks_current(lake: Lake, endpoint: Endpoint, keys: pa.Table, *, profile: st
     return bool(found)
 
 
-def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
+def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[Any]:
     """Return the ids for which the endpoint must be read: the current ones, in order."""
     if endpoint.fan_out is None:
         return []
     source = ENDPOINTS[endpoint.fan_out.source]
+    if endpoint.fan_out.listed_in:
+        current = f"{is_current(source)} and account_profile = ?"
+        return listed_ids(lake, endpoint.fan_out, current, [profile])
     return sorted(id_ for id_, *_ in current_keys(lake, source, profile=profile))
+
+
+def listed_ids(lake: Lake, fan_out: FanOut, where: str, parameters: Sequence[str]) -> list[str]:
+    """Return the ids that rows of a fan-out's source list in their columns, in order."""
+    lists = " union all ".join(
+        f"select json_extract_string({quoted(name)}, '$[*]') as ids "
+        f"from raw.{quoted(fan_out.source)} where {where}"
+        for name in fan_out.listed_in
+    )
+    found = lake.rows(
+        f"select distinct unnest(ids) as id from ({lists}) order by id",
+        [*parameters] * len(fan_out.listed_in),
+    )
+    return [id_ for (id_,) in found]
 
 
 def last_moves(lake: Lake, moved: Moved) -> dict[Any, datetime | None]:

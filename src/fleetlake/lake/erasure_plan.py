@@ -23,6 +23,7 @@ from fleetlake.endpoints.relations import (
     types_of,
 )
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.current import listed_ids
 from fleetlake.lake.tombstones import Tombstones
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.word_windows import as_words
@@ -99,9 +100,21 @@ def condition(lake: Lake, endpoint: Endpoint, plan: ErasurePlan) -> str | None:
         for name in naming_columns(endpoint, thing)
     ]
     parts += _role_conditions(endpoint, "object", plan.things)
+    parts += _listed_conditions(lake, endpoint, plan)
     if is_known_by_value(endpoint) and plan.values:
         parts += _value_conditions(lake, endpoint, plan.values)
     return " or ".join(f"({part})" for part in parts) or None
+
+
+def _listed_conditions(lake: Lake, endpoint: Endpoint, plan: ErasurePlan) -> Iterator[str]:
+    """Yield the condition of the rows that only rows to erase list: those of other things stay."""
+    fan_out = endpoint.fan_out
+    if fan_out is None or not fan_out.listed_in:
+        return
+    if where := condition(lake, ENDPOINTS[fan_out.source], plan):
+        others = listed_ids(lake, fan_out, f"valid_to is null and not coalesce({where}, false)", [])
+        if ids := {*listed_ids(lake, fan_out, where, [])} - {*others}:
+            yield f"{quoted(fan_out.partition)} in ({', '.join(map(literal, sorted(ids)))})"
 
 
 def actor_condition(endpoint: Endpoint, plan: ErasurePlan) -> str | None:

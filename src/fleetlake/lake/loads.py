@@ -69,7 +69,7 @@ class Load:
     rejects: Sequence[RejectedRecord] = ()
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
-    asked: Sequence[tuple[int, ...]] | None = None
+    asked: Sequence[tuple[int | str, ...]] | None = None
     may_ask_again: bool = False
     shrink: ShrinkRule = HALF
     overlap: Overlap | None = None

@@ -68,9 +68,9 @@ def judge_missing(lake: Lake, load: Load) -> MissingRecords:
 def _divided(
     lake: Lake,
     load: Load,
-    gone: Mapping[str, int | None],
+    gone: Mapping[str, int | str | None],
     before: frozenset[str],
-    held: Counter[int | None],
+    held: Counter[int | str | None],
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the keys of the missing records whose versions end, and of the unconfirmed ones."""
     if load.shrink.is_accepted:
@@ -90,7 +90,12 @@ def _divided(
 
 
 def _is_too_much(
-    load: Load, lost: Counter[int | None], held: Counter[int | None], *, few: int, unreadable: int
+    load: Load,
+    lost: Counter[int | str | None],
+    held: Counter[int | str | None],
+    *,
+    few: int,
+    unreadable: int,
 ) -> bool:
     """Return whether the list, or the response of one walk, has lost too large a share."""
     walks = load.asked or ()
@@ -102,7 +107,7 @@ def _is_too_much(
     )
 
 
-def _is_asked(load: Load, id_: int | None) -> bool:
+def _is_asked(load: Load, id_: int | str | None) -> bool:
     """Return whether the list was requested for the id that a record belongs to."""
     return load.asked is None or any(id_ in walk for walk in load.asked)
 
@@ -119,7 +124,7 @@ def _partition(load: Load) -> str:
 _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
-def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
+def _gone(lake: Lake, load: Load) -> dict[str, int | str | None]:
     """Return the current records missing from the list: their keys and fan-out ids."""
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
     found = lake.rows(
@@ -130,7 +135,7 @@ def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
     return dict(found)
 
 
-def _held(lake: Lake, load: Load) -> Counter[int | None]:
+def _held(lake: Lake, load: Load) -> Counter[int | str | None]:
     """Return the number of current records by fan-out id."""
     found = lake.rows(
         f"select {_partition(load)} as fan_out_id, count(*) from raw.{quoted(load.endpoint.name)} "

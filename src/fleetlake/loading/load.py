@@ -241,7 +241,7 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
         added=committed.added,
         changed=committed.changed,
         quarantined=committed.quarantined,
-        calls=run.client.calls[endpoint.path],
+        calls=run.client.calls[endpoint.counted_as],
         seconds=time.monotonic() - started,
         error=error,
         profile=run.profile,
@@ -315,11 +315,11 @@ def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at
 
     Writes in the open transaction.
     """
-    paths = {outcome.endpoint: ENDPOINTS[outcome.endpoint].path for outcome in outcomes}
+    counted = {o.endpoint: ENDPOINTS[o.endpoint].counted_as for o in outcomes}
     client = run.client
     calls = {
-        name: Calls(client.calls[path], client.refusals[path], client.retries[path])
-        for name, path in paths.items()
+        name: Calls(client.calls[key], client.refusals[key], client.retries[key])
+        for name, key in counted.items()
     }
     record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)
     refusals = {

@@ -67,7 +67,7 @@ async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
     return max(now, last) if last else now
 
 
-async def _walks_of(run: Run, endpoint: Endpoint) -> list[tuple[int, ...]]:
+async def _walks_of(run: Run, endpoint: Endpoint) -> list[tuple[int | str, ...]]:
     """Return the ids that each walk of a list requests; without a fan-out, one walk without ids."""
     if endpoint.fan_out is None:
         return [()]
@@ -77,11 +77,11 @@ async def _walks_of(run: Run, endpoint: Endpoint) -> list[tuple[int, ...]]:
 
 
 async def _read_list(
-    run: Run, endpoint: Endpoint, chunks: Sequence[tuple[int, ...]], pages: ListPages
+    run: Run, endpoint: Endpoint, chunks: Sequence[tuple[int | str, ...]], pages: ListPages
 ) -> None:
     """Add every page of the list, for all ids of its fan-out, to what was read before."""
 
-    async def read_chunk(partitions: tuple[int, ...]) -> None:
+    async def read_chunk(partitions: tuple[int | str, ...]) -> None:
         async for page in read_pages(run.client, endpoint, partitions=partitions):
             run.watcher.on_page(endpoint.name, page.count)
             run.client.clock.record_seen(newest_service_time(endpoint, page))

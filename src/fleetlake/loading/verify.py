@@ -77,7 +77,7 @@ def verify(
                 served=len(served),
                 missing=frozenset(served - held),
                 surplus=frozenset(own - served),
-                calls=client.calls[endpoint.path],
+                calls=client.calls[endpoint.counted_as],
             )
 
     with open_lake(settings.lake, read_only=True) as lake:
@@ -85,7 +85,7 @@ def verify(
 
 
 async def _served(
-    client: Client, suppression: Suppression, ids: list[int], interval: Interval, walks: int
+    client: Client, suppression: Suppression, ids: list[Any], interval: Interval, walks: int
 ) -> set[Key]:
     """Return the keys that the service lists, without those that the lake must not hold."""
     endpoint, keys = suppression.endpoint, set[Key]()

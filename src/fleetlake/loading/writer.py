@@ -136,7 +136,11 @@ class Writer:
         await self._commit(replace(load, proven=proven, overlap=self._overlap, ends=ends))
 
     async def write_list(
-        self, pages: ListPages, *, asked: Sequence[tuple[int, ...]] | None, may_ask_again: bool
+        self,
+        pages: ListPages,
+        *,
+        asked: Sequence[tuple[int | str, ...]] | None,
+        may_ask_again: bool,
     ) -> None:
         """Commit a complete list: at once if it is kept as history, otherwise part by part.
 

@@ -24,7 +24,7 @@ async def read_pages(
     endpoint: Endpoint,
     *,
     interval: Interval | None = None,
-    partitions: Sequence[int] = (),
+    partitions: Sequence[int | str] = (),
 ) -> AsyncIterator[Page]:
     """Yield the pages of one walk, in the service's order, including the last.
 
@@ -50,6 +50,7 @@ async def read_pages(
             fixed | position,
             partial(read_page, endpoint),
             api=endpoint.api,
+            counted_as=endpoint.counted_as,
             expires_at=expires_at,
         )
         position = next_position(endpoint, page, seen, redact=client.without_keys)

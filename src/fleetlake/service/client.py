@@ -143,21 +143,24 @@ class Client:
         read: Callable[[bytes], Answer],
         *,
         api: Api = Api.V2,
+        counted_as: str | None = None,
         expires_at: datetime | None = None,
     ) -> Answer:
         """Return the result of `read` for the response body of `path`, relative to the API's root.
 
-        `expires_at` is when the service deletes the records; the most urgent calls go first.
-        `read` may raise PageUnreadable, which is retried like a lost connection. Raises:
-        ServiceError when retries end or cannot help.
+        `counted_as` is what its requests count as, by default the path. `expires_at` is when the
+        service deletes the records; the most urgent calls go first. `read` may raise
+        PageUnreadable, which is retried like a lost connection. Raises: ServiceError when retries
+        end or cannot help.
         """
         failures: list[ServiceError] = []
+        name = counted_as or path
 
         async def attempt() -> Answer:
-            self.retries[path] += bool(failures)
+            self.retries[name] += bool(failures)
             try:
                 async with self._turn(deadline, expires_at):
-                    response = await self._ask(path, parameters, api)
+                    response = await self._ask(path, parameters, api, name)
                 return self._read(response, read)
             except ServiceError as error:
                 failures.append(error)
@@ -252,9 +255,11 @@ class Client:
         is_soon = expires_at - self.clock.now() < EXPIRES_SOON
         return expires_at.timestamp() if is_soon else NOT_URGENT
 
-    async def _ask(self, path: str, parameters: Mapping[str, str], api: Api) -> httpx.Response:
+    async def _ask(
+        self, path: str, parameters: Mapping[str, str], api: Api, name: str
+    ) -> httpx.Response:
         url = f"{self._roots[api]}{path}"
-        self.calls[path] += 1
+        self.calls[name] += 1
         began = time.monotonic()
         # Built here and not by httpx's client, which parses each address twice for this.
         request = httpx.Request("GET", url, params=parameters, headers=self._headers[api])
@@ -271,7 +276,7 @@ class Client:
         refusal = self._refusal(url, response, api)
         if isinstance(refusal, Throttled):
             self._gate.refused(began)
-            self.refusals[path] += 1
+            self.refusals[name] += 1
         raise refusal
 
     def _lost(self, url: str, error: Exception) -> Unreachable:

@@ -11,26 +11,40 @@ from fleetsim.organisation import PRODUCTS
 from fleetsim.resources.alert_texts import mac_address
 from fleetsim.resources.routers import serial_numbers
 from fleetsim.units import DAY
+from fleetsim.v3.assignments import SUBSCRIPTION_TYPES, assignments, assignments_of
 from fleetsim.v3.documents import Document, item
 from fleetsim.v3.users import user_ids, user_items
 from fleetsim.view import View
 
-_SUBSCRIPTION_TYPES: Final = ("site-essentials", "vehicle-advanced", "wireless-wan", "security")
 _SIMS = 24
 _RADIOS = 6
 
 
 @dataclass(frozen=True)
 class Collection:
-    """One v3 list: its ids in order, a reader of items, and the fields that can be filtered."""
+    """One v3 list: its ids in order, a reader of items, and the fields that can be filtered.
+
+    `hidden` reads items that only `filter[id]` finds. `is_counted` lists say how many items and
+    pages they have (observed of some).
+    """
 
     ids: Callable[[View], Sequence[int]]
     items: Callable[[View, Sequence[int]], list[Document]]
     filters: tuple[str, ...] = ()
+    hidden: Callable[[View], list[Document]] | None = None
+    is_counted: bool = False
 
     def everything(self, view: View) -> list[Document]:
         """Return every item."""
         return self.items(view, self.ids(view))
+
+    def numbered(self, view: View, *, with_hidden: bool) -> list[tuple[int, Document]]:
+        """Return every item with its number; hidden ones come last."""
+        ids = self.ids(view)
+        found = list(zip(ids, self.items(view, ids), strict=True))
+        if with_hidden and self.hidden:
+            found += enumerate(self.hidden(view), max(ids, default=0) + 1)
+        return found
 
 
 def _count(number: int) -> Callable[[View], Sequence[int]]:
@@ -39,7 +53,7 @@ def _count(number: int) -> Callable[[View], Sequence[int]]:
 
 def _subscription(view: View, number: int) -> Document:
     """Return a subscription; it has no status (observed)."""
-    kind = _SUBSCRIPTION_TYPES[(number - 1) % len(_SUBSCRIPTION_TYPES)]
+    kind = SUBSCRIPTION_TYPES[(number - 1) % len(SUBSCRIPTION_TYPES)]
     start = view.world.clock_start - (number * 83 % 700) * DAY
     attributes = {
         "name": f"{kind} {number}",
@@ -70,15 +84,23 @@ def asset_items(view: View, rows: Sequence[int]) -> list[Document]:
     macs = [
         mac_address(number, 0).replace(":", "") for number in fleet.hardware_id[router].tolist()
     ]
+    assigned = [[one["id"] for one in found] for found in assignments_of(view, rows)]
     return [
         item(
             view.origin,
             "asset_endpoints",
             f"ae-{number:016x}",
-            {"mac_address": mac, "serial_number": serial, "hardware_series": name},
-            {"subscriptions": ("subscriptions", f"sub-{row % 4 + 1:04d}")},
+            {
+                "mac_address": mac,
+                "serial_number": serial,
+                "hardware_series": name,
+                "subscription_ids": ids,
+            },
+            {"subscriptions": [("subscriptions", id_) for id_ in ids]},
         )
-        for row, number, mac, serial, name in zip(rows, numbers, macs, serials, series, strict=True)
+        for ids, number, mac, serial, name in zip(
+            assigned, numbers, macs, serials, series, strict=True
+        )
     ]
 
 
@@ -127,9 +149,14 @@ def _status(view: View, number: int) -> Document:
 _GROUPS = "private_cellular_radio_groups"
 
 COLLECTIONS: Final[dict[str, Collection]] = {
-    "subscriptions": Collection(_count(6), _each(_subscription), ("name",)),
+    "subscriptions": Collection(
+        _count(6), _each(_subscription), ("name",), hidden=assignments, is_counted=True
+    ),
     "asset_endpoints": Collection(
-        _assets, asset_items, ("mac_address", "serial_number", "hardware_series")
+        _assets,
+        asset_items,
+        ("mac_address", "serial_number", "hardware_series"),
+        is_counted=True,
     ),
     "users": Collection(user_ids, user_items, ("email", "first_name", "last_name", "is_active")),
     "private_cellular_networks": Collection(_count(2), _each(_network), ("name", "state")),

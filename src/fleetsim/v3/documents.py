@@ -1,5 +1,6 @@
 """The JSON:API objects in v3 responses."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -8,6 +9,10 @@ from starlette.responses import Response
 MEDIA_TYPE: Final = "application/vnd.api+json"
 
 Document = dict[str, Any]
+
+
+def _link(kind: str, identity: str) -> Document:
+    return {"type": kind, "id": identity}
 
 
 class V3Refusal(Exception):
@@ -19,16 +24,21 @@ class V3Refusal(Exception):
         self.body = {"errors": [{"status": str(status), "title": title, "detail": detail}]}
 
 
+Link = tuple[str, str]
+"""The type and the id of a linked item."""
+
+
 def item(
     origin: str,
     kind: str,
     identity: str,
     attributes: Document,
-    relationships: dict[str, tuple[str, str]],
+    relationships: Mapping[str, Link | Sequence[Link]],
 ) -> Document:
-    """Return one resource object; `relationships` map a name to (type, id)."""
+    """Return one resource object; `relationships` map a name to one link, or to a list of links."""
     related = {
-        name: {"data": {"type": to, "id": number}} for name, (to, number) in relationships.items()
+        name: {"data": _link(*links) if isinstance(links, tuple) else [_link(*x) for x in links]}
+        for name, links in relationships.items()
     }
     return {
         "type": kind,

@@ -118,18 +118,26 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
-    ids = [number for number in collection.ids(view) if number > after]
     if filters:
-        every = zip(ids, collection.items(view, ids), strict=True)
-        found = [(number, one) for number, one in every if _matches(one, filters)][: size + 1]
+        every = collection.numbered(view, with_hidden="id" in filters)
+        matching = [(number, one) for number, one in every if _matches(one, filters)]
+        count = len(matching)
+        found = [(number, one) for number, one in matching if number > after][: size + 1]
     else:
-        first = ids[: size + 1]
+        ids = collection.ids(view)
+        count = len(ids)
+        first = [number for number in ids if number > after][: size + 1]
         found = list(zip(first, collection.items(view, first), strict=True))
     following = None
     if len(found) > size:
         moved = {**given, "page[size]": str(size), "page[after]": str(found[size - 1][0])}
         following = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
-    return {"data": [one for _, one in found[:size]], "links": {"next": following}, "meta": {}}
+    pagination = {"count": count, "pages": -(-count // size)}
+    return {
+        "data": [one for _, one in found[:size]],
+        "links": {"next": following},
+        "meta": {"pagination": pagination} if collection.is_counted else {},
+    }
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
@@ -142,7 +150,7 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
                 raise V3Refusal(400, "invalid parameter", name)
             size = min(int(text) or 1, LARGEST_PAGE) if name == "page[size]" else size
             after = int(text) if name == "page[after]" else after
-        elif name.startswith("filter[") and field in collection.filters:
+        elif name.startswith("filter[") and field in (*collection.filters, "id"):
             filters[field] = text.split(",")
         else:
             raise V3Refusal(400, "invalid parameter", name)
@@ -150,9 +158,9 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
 
 
 def _matches(one: Document, filters: dict[str, list[str]]) -> bool:
-    """Return whether an item's attributes meet every filter."""
+    """Return whether an item's id and attributes meet every filter."""
     for field, wanted in filters.items():
-        value = one["attributes"].get(field)
+        value = one["id"] if field == "id" else one["attributes"].get(field)
         if value is None:
             return False
         text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -106,7 +106,7 @@ def move_values(lake: Lake, endpoint: Endpoint, column: Column) -> int:
 def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     """Move a column's values back and drop it, in the open transaction; return the row count."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
-    as_value = f"r.{name}::varchar" if column.kind is Kind.JSON else f"r.{name}"
+    as_value = f"r.{name}::varchar" if column.sql_type == "JSON" else f"r.{name}"
     pairs = lake.execute(
         f"select distinct r.{EXTRA}::varchar as text, {as_value} as value from {table} r "
         f"where r.{name} is not null"
@@ -235,6 +235,6 @@ def _with_value(text: str | None, column: Column, value: Any) -> dict[str, Any]:
 
 
 def _as_sent(kind: Kind, value: Any) -> Any:
-    if kind is Kind.JSON:
+    if kind in {Kind.IDS, Kind.JSON}:
         return msgspec.json.decode(value)
     return value.isoformat() if isinstance(value, datetime) else value
