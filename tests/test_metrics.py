@@ -21,7 +21,7 @@ from fleetlake.endpoints.groups import Group, endpoints_of, group_of
 from fleetlake.errors import OutputLost, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.run_log import record_build
+from fleetlake.lake.run_log import record_build, record_stale_marts
 from fleetlake.machine.umask import apply_umask
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.load_schedule import load_intervals
@@ -85,6 +85,8 @@ def loaded(module_lake: Path) -> Loaded:
         for is_good in (False, True):
             tests = {"pass": 9, "warn": 2, "fail": 3 * (not is_good)}
             record_build(lake, seconds=4.5, is_good=is_good, is_full=False, models=7, tests=tests)
+        record_stale_marts(lake, fresh=(), stale={"trips", "failover_daily"})
+        record_stale_marts(lake, fresh={"trips"}, stale=())
         record_event(lake, EventKind.CHECK, "A file is missing.", rows=3)
         lake.execute("insert into meta.events (kind) values ('of a later release'), ('another')")
         text = metrics_text(measure(lake, settings))
@@ -124,11 +126,14 @@ def test_each_stream_has_its_rows_and_its_distance_to_the_present(loaded: Loaded
         loaded.stream("fleetlake_stream_lag_seconds", "users")  # never loaded
 
 
-def test_the_last_build_counts_and_events_of_unknown_kinds_count_together(loaded: Loaded) -> None:
+def test_the_last_build_and_stale_marts_count_and_events_of_unknown_kinds_count_together(
+    loaded: Loaded,
+) -> None:
     assert loaded.value("fleetlake_build_success") == 1
     assert loaded.value("fleetlake_build_duration_seconds") == 4.5
     assert loaded.value("fleetlake_build_failed_tests") == 0
     assert loaded.value("fleetlake_build_warned_tests") == 2
+    assert loaded.value("fleetlake_marts_stale") == 1
     assert loaded.value("fleetlake_events_total", kind="check") == 1
     assert loaded.value("fleetlake_events_total", kind="erasure") == 0
     assert loaded.value("fleetlake_events_total", kind="other") == 2

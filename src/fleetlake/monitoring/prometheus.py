@@ -283,6 +283,12 @@ METRICS = (
         lambda build: build.warned_tests,
     ),
     Metric(
+        name="fleetlake_marts_stale",
+        about="Marts that keep earlier rows because their last build failed.",
+        labels=(),
+        samples=lambda measured: [((), len(measured.status.stale_marts))],
+    ),
+    Metric(
         name="fleetlake_published_timestamp_seconds",
         about="When marts were last published.",
         labels=(),
