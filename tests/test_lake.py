@@ -944,6 +944,42 @@ def test_a_change_in_untracked_columns_alone_makes_no_version(lake, snapshot):
     ]
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "spellings"),
+    [
+        (NET_DEVICES, [{"updated_at": at} for at in (1781524800, None, NOON.isoformat(), "soon")]),
+        (NET_DEVICES, [{"uptime": sent} for sent in ("3 h", "4 h", 14400, {"h": 4})]),
+        (ENDPOINTS["routers"], [{"configuration_manager": sent} for sent in ("own", "none", {})]),
+    ],
+    ids=["epochs", "texts", "relations"],
+)
+def test_a_value_that_an_untracked_column_cannot_hold_makes_no_version(
+    lake, snapshot, endpoint, spellings
+):
+    first, *later, last = ({"id": "1", **sent} for sent in spellings)
+    snapshot(endpoint, {**first, "unknown": {"z": 1, "a": "https://a.example/api/v2/x/1/"}})
+    for sent in later:
+        moved = {**sent, "unknown": {"a": "https://b.example/api/v2/x/1/", "z": 1}}
+        assert snapshot(endpoint, moved) == Committed(0, 0, 0)
+
+    changed = snapshot(endpoint, {**last, "unknown": {"z": 2}})
+
+    assert (changed.added, changed.changed) == (1, 1)
+    assert len(versions(lake, endpoint, "id")) == 2
+
+
+def test_a_changed_record_has_the_value_sent_last_that_an_untracked_column_cannot_hold(
+    lake, snapshot
+):
+    snapshot(NET_DEVICES, {"id": "1", "name": "modem", "updated_at": 1781524800})
+    snapshot(NET_DEVICES, {"id": "1", "name": "renamed", "updated_at": 1781528400})
+
+    assert [row[:2] for row in versions(lake, NET_DEVICES, "name", "_extra")] == [
+        ("modem", '{"updated_at":1781524800}'),
+        ("renamed", '{"updated_at":1781528400}'),
+    ]
+
+
 def test_a_missing_record_is_closed_and_a_reappearing_one_opens_a_new_version(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "a"}, {"id": "2"})
     gone = snapshot(GROUPS, {"id": "2"})

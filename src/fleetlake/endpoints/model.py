@@ -235,3 +235,8 @@ class Endpoint:
     def tracked(self) -> tuple[str, ...]:
         """Columns whose change is a change of the record."""
         return tuple(c.name for c in self.columns if c.is_tracked and c.name not in self.key)
+
+    @property
+    def untracked(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of the members whose change is not a change of the record."""
+        return tuple(c.path for c in self.columns if not c.is_tracked)
