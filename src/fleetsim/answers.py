@@ -20,6 +20,9 @@ from fleetsim.scenarios import spoil
 from fleetsim.units import NEVER, NULL
 from fleetsim.view import View
 
+_PARTS = {"configuration_manager": "configuration_managers"}
+"""The resource whose record a part of a router is."""
+
 
 def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
     """Return the envelope of a list request (service contract, Endpoints)."""
@@ -100,15 +103,15 @@ def _rows(view: View, resource: Resource) -> Block:
 def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[str, Any]]) -> None:
     """Turn one relation of each record into the related record, one level deep."""
     ids = np.asarray(column.read(view, block))
-    target = RESOURCES[column.to]
+    target = RESOURCES[_PARTS.get(column.part, column.to)]
     assert target.rows is not None
-    key = target.by_name[target.key]
-    assert key.kind in (ColumnKind.ID, ColumnKind.NUMERIC_ID)
+    key = target.by_name["router" if column.part else target.key]
     wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
     related = all_of(view, [wanted], target.rows(view))
-    by_id: dict[str, dict[str, Any]] = {}
+    by_id: dict[int, dict[str, Any]] = {}
     if len(related):
-        by_id = {record[key.name]: record for record in records(view, target.shown, related)}
+        keys = np.asarray(key.read(view, related)).tolist()
+        by_id = dict(zip(keys, records(view, target.shown, related), strict=True))
     for record, value in zip(found, ids.tolist(), strict=True):
         if column.name in record and value != NULL:
-            record[column.name] = by_id.get(str(value))
+            record[column.name] = by_id.get(value)

@@ -167,6 +167,7 @@ ROUTERS = Resource(
         "last_known_location",
         "actual_firmware",
         "target_firmware",
+        "configuration_manager",
     ),
     columns=(
         column(

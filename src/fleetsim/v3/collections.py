@@ -13,6 +13,7 @@ from fleetsim.resources.routers import serial_numbers
 from fleetsim.units import DAY
 from fleetsim.v3.assignments import SUBSCRIPTION_TYPES, assignments, assignments_of
 from fleetsim.v3.documents import Document, item
+from fleetsim.v3.further_lists import FURTHER_LISTS
 from fleetsim.v3.users import user_ids, user_items
 from fleetsim.view import View
 
@@ -171,4 +172,8 @@ COLLECTIONS: Final[dict[str, Collection]] = {
     ),
     _GROUPS: Collection(_count(2), _each(_of_network(_GROUPS, "group")), ("name",)),
     "private_cellular_radio_statuses": Collection(_count(_RADIOS), _each(_status), ("is_online",)),
+    **{
+        name: Collection(_count(further.items), _each(further.make), further.filters)
+        for name, further in FURTHER_LISTS.items()
+    },
 }

@@ -24,8 +24,10 @@ from fleetsim.view import View
 from fleetsim.writing.write_context import WriteContext
 
 LARGEST_PAGE = 50
+_COMMON = ("fields", "id", "type")
 DEFAULT_PAGE = 20
 _AREAS = ("beta", "commerce")
+_REGRADES = ["asset_endpoints", "regrades"]
 _WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
 """Methods that write, with the number of path parts that each requires."""
 
@@ -34,6 +36,8 @@ async def serve_v3(simulation: Simulation, request: Request) -> Response:
     """Answer one v3 request."""
     path = path_of(request)
     parts = [part for part in parts_of(path, "/api/v3") if part not in _AREAS]
+    if parts[:2] == _REGRADES:
+        parts = parts[1:]
     known = f"v3/{parts[0]}" if parts and parts[0] in COLLECTIONS else "v3"
     simulation.meter.count(known, counted=False)
     try:
@@ -118,9 +122,12 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
-    if filters:
+    fields, order = filters.pop("fields", []), given.get("sort", "")
+    if filters or order:
         every = collection.numbered(view, with_hidden="id" in filters)
         matching = [(number, one) for number, one in every if _matches(one, filters)]
+        if order:
+            matching = list(enumerate(_sorted([one for _, one in matching], order)))
         count = len(matching)
         found = [(number, one) for number, one in matching if number > after][: size + 1]
     else:
@@ -134,10 +141,29 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
         following = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
     pagination = {"count": count, "pages": -(-count // size)}
     return {
-        "data": [one for _, one in found[:size]],
+        "data": [_with_fields(one, fields) for _, one in found[:size]],
         "links": {"next": following},
         "meta": {"pagination": pagination} if collection.is_counted else {},
     }
+
+
+def _sorted(found: list[Document], order: str) -> list[Document]:
+    """Return items ordered by an attribute or the id, descending after `-`."""
+    name = order.removeprefix("-")
+    values = [{"id": one["id"], **one["attributes"]} for one in found]
+    if any(name not in value for value in values):
+        raise V3Refusal(400, "invalid parameter", "sort")
+    texts = [str(value[name]) for value in values]
+    places = sorted(range(len(found)), key=texts.__getitem__, reverse=order.startswith("-"))
+    return [found[place] for place in places]
+
+
+def _with_fields(one: Document, names: list[str]) -> Document:
+    """Return an item with the named attributes only; with all if none is named."""
+    if not names:
+        return one
+    attributes = {name: value for name, value in one["attributes"].items() if name in names}
+    return {**one, "attributes": attributes}
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
@@ -150,9 +176,9 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
                 raise V3Refusal(400, "invalid parameter", name)
             size = min(int(text) or 1, LARGEST_PAGE) if name == "page[size]" else size
             after = int(text) if name == "page[after]" else after
-        elif name.startswith("filter[") and field in (*collection.filters, "id"):
+        elif name.startswith("filter[") and field in (*collection.filters, *_COMMON):
             filters[field] = text.split(",")
-        else:
+        elif name not in ("limit", "sort"):  # `page[size]` decides; clients send both
             raise V3Refusal(400, "invalid parameter", name)
     return size, after, filters
 
@@ -160,7 +186,7 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
 def _matches(one: Document, filters: dict[str, list[str]]) -> bool:
     """Return whether an item's id and attributes meet every filter."""
     for field, wanted in filters.items():
-        value = one["id"] if field == "id" else one["attributes"].get(field)
+        value = one[field] if field in ("id", "type") else one["attributes"].get(field)
         if value is None:
             return False
         text = str(value).lower() if isinstance(value, bool) else str(value)

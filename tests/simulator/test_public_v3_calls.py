@@ -1,0 +1,71 @@
+"""Calls of v3 that published clients make: each gets the answer that it was written for."""
+
+import httpx
+import pytest
+
+from tests.simulator.sections import section
+from tests.simulator.service import Service
+
+HEADERS = {
+    "Authorization": "Bearer simulator-token",
+    "Accept": "application/vnd.api+json",
+    "Content-Type": "application/vnd.api+json",
+}
+
+
+def ask(service: Service, path: str) -> httpx.Response:
+    return service.ask("GET", f"/api/v3/{path}", headers=HEADERS)
+
+
+LISTS = {
+    "asset_endpoints": "mac_address",
+    "asset_endpoints/regrades": "action_id",
+    "subscriptions": "name",
+    "beta/users": "email",
+    "beta/account_authorizations": "role",
+    "beta/exchange_sites": "local_domain",
+    "beta/exchange_resources": "name",
+    "beta/private_cellular_networks": "name",
+    "beta/private_cellular_sims": "iccid",
+    "beta/public_sim_mgmt_assets": "iccid",
+    "beta/public_sim_mgmt_rate_plans": "carrier",
+}
+
+
+@section("Observed: v3")
+@pytest.mark.parametrize("path", LISTS)
+def test_v3_list_is_read_whole_page_by_page(service: Service, path: str):
+    whole = ask(service, f"{path}?limit=0&page[size]=50").json()
+
+    found, link = [], f"{path}?limit=2&page[size]=2"
+    while link:
+        page = ask(service, link.partition("/api/v3/")[2] or link).json()
+        found += page["data"]
+        link = page["links"]["next"]
+
+    assert [one["id"] for one in found[:50]] == [one["id"] for one in whole["data"]]
+    assert len({one["id"] for one in found}) == len(found) > 1
+    assert all(LISTS[path] in one["attributes"] for one in found)
+
+
+@section("Observed: v3")
+@pytest.mark.parametrize("path", LISTS)
+def test_v3_list_is_ordered_filtered_and_cut_as_asked(service: Service, path: str):
+    name = LISTS[path]
+    answers = [ask(service, f"{path}?sort={sign}{name}").json()["data"] for sign in ("", "-")]
+    sorted_, reverse = ([one["attributes"][name] for one in data] for data in answers)
+    one = ask(service, f"{path}?page[size]=1").json()["data"][0]
+    by_id = ask(service, f"{path}?filter[id]={one['id']}").json()["data"]
+    cut = ask(service, f"{path}?filter[fields]={name}&page[size]=1").json()["data"]
+    single = ask(service, f"{path}/{one['id']}").json()["data"]
+
+    assert sorted_ == sorted(sorted_)
+    assert reverse == sorted(reverse, reverse=True)
+    assert by_id == [one] == [single]
+    assert cut[0]["attributes"] == {name: one["attributes"][name]}
+
+
+@section("Observed: v3")
+@pytest.mark.parametrize("query", ["sort=no_such", "filter[no_such]=1", "no_such=1"])
+def test_v3_parameter_that_a_list_does_not_know_is_refused(service: Service, query: str):
+    assert ask(service, f"beta/users?{query}").status_code == 400
