@@ -32,10 +32,13 @@ SERVICE = {
     "FLEETLAKE_MGR_API_ID": "of-the-service-3",
     "FLEETLAKE_MGR_API_KEY": "of-the-service-4",
     "FLEETLAKE_V3_TOKEN": "of-the-service-5",
-    "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY": "of-the-service-6",
-    "FLEETLAKE_PUSH_SECRETS": "of-the-service-7",
+    "FLEETLAKE_PROFILES__NORTH__PORTAL_API_ID": "of-the-service-6",
+    "FLEETLAKE_PROFILES__NORTH__PORTAL_API_KEY": "of-the-service-7",
+    "FLEETLAKE_PROFILES__NORTH__MGR_API_ID": "of-the-service-8",
+    "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY": "of-the-service-9",
+    "FLEETLAKE_PUSH_SECRETS": "of-the-service-10",
     "FLEETLAKE_EXPORTS__POSTGRES": "postgresql://u:of-an-export@h/d",
-    "FLEETLAKE_DASHBOARD_TOKEN": "of-the-service-8",
+    "FLEETLAKE_DASHBOARD_TOKEN": "of-the-service-11",
 }
 STORE = {"AWS_ACCESS_KEY_ID": "of-the-store", "AWS_SECRET_ACCESS_KEY": "of-the-store-too"}
 DATABASE = {"PGPASSWORD": "of-the-database"}
