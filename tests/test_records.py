@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetlake.decoding.arrow import EXTRA, Instants, read_page
@@ -509,6 +509,9 @@ MOMENTS = st.one_of(
 
 
 @given(st.lists(MOMENTS, max_size=3))
+@example(["2026-06-06T12:59:11-00:60"])
+@example(["2026-06-06T12:59:11+23:99"])
+@example(["0000-06-06T12:59:11Z"])
 def test_the_first_times_of_a_process_are_read_as_all_later_ones(texts):
     first, later = Instants(by_python=len(texts)), Instants(by_python=0)
 

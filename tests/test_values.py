@@ -119,6 +119,12 @@ def test_a_time_in_any_zone_keeps_its_instant_to_the_microsecond(naive, offset):
     assert stored.utcoffset() == timedelta(0)
 
 
+@pytest.mark.parametrize("offset", ["+00:60", "-00:60", "+0099", "-23:75", "+00:60:00"])
+def test_a_time_whose_offset_has_more_than_59_minutes_is_refused(offset):
+    with pytest.raises(ValueError, match="more than 59 minutes"):
+        read_value(Kind.TIME, f"2026-06-06T12:59:11{offset}")
+
+
 def test_a_time_without_a_zone_is_utc():
     stored = datetime.fromisoformat(read_value(Kind.TIME, "2026-06-06T12:59:11"))
 

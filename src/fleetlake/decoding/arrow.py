@@ -33,9 +33,13 @@ A load with nothing new reads fewer. Arrow reads one ten times as quickly.
 """
 
 _ISO_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
+    r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
+    r"(Z|[+-][0-9]{2}:[0-5][0-9])"
 )
-"""The form in which Arrow and Python read the same instant."""
+"""The form in which Arrow and Python read the same instant.
+
+Only Arrow has a year 0, and only Python reads an offset such as +00:60.
+"""
 
 _JSON = pa.json_()
 _ARROW_TYPES = {

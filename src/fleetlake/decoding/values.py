@@ -27,6 +27,8 @@ Such a number is rejected as an id or a count. Columns of doubles accept it, as 
 MAX_LINK_CHARACTERS = 8_000
 """Maximum length of a link; no service accepts a longer address."""
 
+_OFFSET_BEYOND_59_MINUTES = re.compile(r"[+-][0-9]{2}:?[6-9][0-9][0-9:.,]*$")
+
 
 def read_value(kind: Kind, value: Any) -> Any:
     """Return the value as a column of that kind stores it.
@@ -142,6 +144,8 @@ def _time(value: Any) -> str:
     """Return the instant in a uniform format; a time without a zone is UTC."""
     if not isinstance(value, str):
         raise ValueError("a time must be text")
+    if _OFFSET_BEYOND_59_MINUTES.search(value):  # Arrow refuses it, Python reads it
+        raise ValueError(f"{value!r} has an offset with more than 59 minutes")
     moment = datetime.fromisoformat(value)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).isoformat()
