@@ -161,8 +161,10 @@ def test_a_load_after_a_day_walks_small_pages_to_the_end_and_adds_what_is_new(
     loaded: Sim, endpoints: list[Endpoint]
 ) -> None:
     loaded.advance(86_400)
+    lists = {e.fan_out.source for e in endpoints if e.fan_out}  # they have the new ids
+    names = {*lists, *(e.name for e in endpoints)}
 
-    loaded.ingest(*(e.name for e in endpoints), transport=SmallPages(loaded, endpoints))
+    loaded.ingest(*names, transport=SmallPages(loaded, endpoints))
 
     assert flaws(loaded, endpoints, NOW + timedelta(days=1)) == {}
 
@@ -181,25 +183,30 @@ def test_occasional_errors_lose_and_duplicate_nothing(
 
 
 class SmallPages(httpx.AsyncBaseTransport):
-    """A service with small pages that responds to some paths only a limited number of times."""
+    """A service with small pages that responds to some endpoints only a limited number of times."""
 
     def __init__(self, sim: Sim, endpoints: Iterable[Endpoint], *, good: float = inf) -> None:
         self._inner = sim.transport
-        self._endpoints = {f"/api/{e.api}/{e.path}": e for e in endpoints}
-        self._good = dict.fromkeys(self._endpoints, good)
+        self._endpoints = [*endpoints]
+        self._good = {e.name: good for e in self._endpoints}
 
     @staticmethod
     def limit(endpoint: Endpoint) -> int:
         """Return the number of records per page of the endpoint."""
         return 100 if endpoint.fan_out else 2 if endpoint.is_snapshot else 20
 
+    def _requested(self, url: httpx.URL) -> Endpoint | None:
+        """Return the endpoint of a request; one that requests ids may share another's path."""
+        all_ = [e for e in self._endpoints if url.path == f"/api/{e.api}/{e.path}"]
+        by_ids = [e for e in all_ if e.fan_out and e.fan_out.parameter in url.params]
+        return next(iter(by_ids or all_), None)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path
-        if endpoint := self._endpoints.get(path):
+        if endpoint := self._requested(request.url):
             size = "limit" if endpoint.api is Api.V2 else "page[size]"
             if request.url.params.get(size) != "1":  # because one call reads the clock
-                self._good[path] -= 1
-                if self._good[path] < 0:
+                self._good[endpoint.name] -= 1
+                if self._good[endpoint.name] < 0:
                     return httpx.Response(500, text="internal error shard-router-3")
                 request.url = request.url.copy_set_param(size, str(self.limit(endpoint)))
         return await self._inner.handle_async_request(request)
