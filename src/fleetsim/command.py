@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 _SCENARIOS = (
-    "flaky, rate-limited, slow, late-data, schema-drift, live-shapes, poison or shard-hosts"
+    "flaky, rate-limited, slow, late-data, schema-drift, live-shapes, poison, hostile-values or "
+    "shard-hosts"
 )
 
 

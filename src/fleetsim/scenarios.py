@@ -6,6 +6,7 @@ from zlib import crc32
 
 import orjson
 
+from fleetsim.hostile_values import with_hostile_values
 from fleetsim.live_shapes import live_page
 from fleetsim.units import MINUTE
 
@@ -19,7 +20,8 @@ class Scenario:
 
     `late_by` is the delay, in microseconds, after which one record in five appears. `drifts` adds
     members and changes types. `poisons` breaks one record in fifty. `is_live` spells each record
-    as the live service does. `moves_hosts` gives each URL of a record another host at each read.
+    as the live service does. `exaggerates` makes one value in eight impossible, in the truth too.
+    `moves_hosts` gives each URL of a record another host at each read.
     """
 
     about: str
@@ -29,6 +31,7 @@ class Scenario:
     drifts: bool = False
     poisons: bool = False
     is_live: bool = False
+    exaggerates: bool = False
     shards: tuple[str, ...] = MAIN_SHARDS
     moves_hosts: bool = False
 
@@ -55,6 +58,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         about="each list in the shapes of the live service", is_live=True, moves_hosts=True
     ),
     "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
+    "hostile-values": Scenario(
+        about="one number or time in eight is far, huge or negative", exaggerates=True
+    ),
     "shard-hosts": Scenario(
         about="URLs have many regional hosts, and others at each read",
         shards=("us0", "us2", "eu4", "au5"),
@@ -67,6 +73,8 @@ def spoil(scenario: Scenario, name: str, page: dict[str, Any]) -> dict[str, Any]
     """Return a list's answer as a scenario serves it; its content decides what changes."""
     if scenario.is_live:
         page = live_page(name, page)
+    if scenario.exaggerates:
+        page = {**page, "data": [with_hostile_values(record) for record in page["data"]]}
     if scenario.drifts:
         page = {**page, "data": [_drifted(record) for record in page["data"]]}
     if scenario.poisons:

@@ -6,6 +6,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
+from fleetsim.hostile_values import with_hostile_values
 from fleetsim.rendering import records
 from fleetsim.units import Ints
 from fleetsim.view import View
@@ -36,6 +37,8 @@ def truth_lines(
 def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
     """Yield one line per row; per-device series carry the device id in `_device`."""
     found = records(view, resource.shown, block)
+    if view.scenario.exaggerates:
+        found = [with_hostile_values(record) for record in found]
     if resource.per_device:
         devices = resource.by_name[resource.device].read(view, block).tolist()
         for record, device in zip(found, devices, strict=True):

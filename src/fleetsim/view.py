@@ -61,4 +61,5 @@ class View:
 
     def whole(self) -> "View":
         """Return the view of truth: main host, nothing hidden by lag or retention."""
-        return replace(self, settled=False, retention=False, scenario=replace(PLAIN, shards=()))
+        plain = replace(PLAIN, shards=(), exaggerates=self.scenario.exaggerates)
+        return replace(self, settled=False, retention=False, scenario=plain)

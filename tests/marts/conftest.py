@@ -104,8 +104,9 @@ def built(
 def make_lake(empty_lake: Path) -> Callable[..., Path]:
     """Return a function that ingests a small fleet, or some endpoints, into a folder's lake."""
 
-    def make(folder: Path, *endpoints: str) -> Path:
-        app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
+    def make(folder: Path, *endpoints: str, scenario: str | None = None) -> Path:
+        options = SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0, scenario=scenario)
+        app = create_app(options)
         lake = Path(shutil.copytree(empty_lake, folder / "lake"))
         settings = Settings(
             base_url="http://localhost/api/v2/",

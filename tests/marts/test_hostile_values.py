@@ -1,6 +1,8 @@
 """Numbers and times that cannot be true: no build ends for them, and no mart grows by them."""
 
+import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,17 @@ pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 FAR, LONG_AGO = datetime(9999, 12, 31, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST = 2**63 - 1
+
+MAY_GROW = {
+    "alert_volume": 41,  # a far time moves an alert to a day of its own, which a data test names
+    "attention": 40,  # each device has a row for each reason, such as 2^40 bytes against its cap
+    "battery_discharges": 4,  # a row for each discharge: a negative level looks like one
+    "failover_cost_monthly": 4,  # a row for each interface that a failover used in a month
+    "failover_daily": 11,  # a row for each day of a failover, of those in failover_episodes
+    "failover_episodes": 11,  # the alert of a failover whose record is elsewhere counts by itself
+    "failover_now": 11,  # a failover of which nothing says when it ended
+}
+"""The most rows that hostile values add to a mart: none to a mart that is not here."""
 
 
 def test_the_dates_of_every_mart_with_days_are_tested():
@@ -81,3 +94,40 @@ def test_no_number_stops_a_build_and_no_time_multiplies_a_mart(lake_path, add):
     assert [row for row in found.values() if row.get("usage_bytes") == 1e300]  # names the record
     assert [row for row in found.values() if row.get("odd_samples") == 1]
     assert [row for row in found.values() if row.get("is_bounded")]
+
+
+@pytest.mark.release
+@pytest.mark.usefixtures("real_dbt")
+def test_a_fleet_with_hostile_values_builds_in_twice_the_time_of_a_clean_one(tmp_path, make_lake):
+    lakes = {
+        name: make_lake(tmp_path / str(name), scenario=name) for name in (None, "hostile-values")
+    }
+
+    seconds = {
+        name: min(cpu_seconds_of_build(lake) for _ in range(2)) for name, lake in lakes.items()
+    }
+
+    usual, found = [rows_of_marts(lake) for lake in lakes.values()]
+    assert usual.keys() == found.keys() == {mart["name"] for mart in marts()}
+    too_many = {
+        name: (usual[name], rows)
+        for name, rows in found.items()
+        if rows > usual[name] + MAY_GROW.get(name, 0)
+    }
+    assert too_many == {}
+    assert seconds["hostile-values"] <= 2 * seconds[None]
+
+
+def cpu_seconds_of_build(lake: Path) -> float:
+    """Build all marts anew; return the CPU seconds of this process and of dbt's."""
+    before = os.times()
+    build_marts(lake, is_full=True)
+    return sum(os.times()[:4]) - sum(before[:4])
+
+
+def rows_of_marts(lake_path: Path) -> dict[str, int]:
+    with open_lake(lake_path, read_only=True) as lake:
+        return {
+            mart["name"]: lake.rows(f"select count(*) from marts.{mart['name']}")[0][0]
+            for mart in marts()
+        }

@@ -176,10 +176,11 @@ CONTROLS: tuple[tuple[str, str, Any], ...] = (
     ("GET", "/sim/truth/deletions", None),
     ("GET", "/sim/state", None),
 )
-SCENARIOS = ("schema-drift", "poison", "shard-hosts", "late-data")
+SCENARIOS = ("schema-drift", "poison", "hostile-values", "shard-hosts", "late-data")
 SCENARIO_READS = (
     "activity_logs/?limit=3", "groups/?limit=2", "users/?limit=9&fields=id,account",
     "net_devices/?limit=60&fields=id,router&id__gt=0",
+    "net_device_metrics/?limit=9&fields=id,bytes_in,rsrp,update_ts",
 )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 import json
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import httpx
 import pytest
@@ -158,6 +160,23 @@ def test_poison_breaks_some_records_and_leaves_the_rest_intact(make_service):
     kinds = {json.dumps(poisoned[number])[:8] for number in broken}
     assert 2 <= len(broken) <= 30
     assert len(kinds) > 1
+
+
+@section("Simulator: scenarios")
+def test_one_value_in_eight_is_hostile_in_lists_and_in_the_truth(make_service):
+    hostile, plain = make_service(scenario="hostile-values", routers=90), make_service(routers=90)
+
+    def counts(records: Iterable[dict[str, Any]]) -> dict[str, int | None]:
+        return {record["id"]: record["bytes_in"] for record in records}
+
+    found = counts(hostile.walk("net_device_metrics/?limit=500"))
+
+    usual = counts(plain.truth("net_device_metrics"))
+    changed = {count for key, count in found.items() if count != usual[key]}
+    assert found.keys() == usual.keys()
+    assert found == counts(hostile.truth("net_device_metrics"))
+    assert changed == {2**63 - 1, -(2**63), 2**40, -(2**40), -1}
+    assert 1 / 16 < sum(found[key] != usual[key] for key in found) / len(found) < 1 / 4
 
 
 @section("Simulator: scenarios")
