@@ -1,10 +1,13 @@
 """The shapes of the live service: each member in its column, and the quick reader on every page."""
 
+import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from fleetlake.decoding.arrow import EXTRA, read_page
@@ -12,7 +15,8 @@ from fleetlake.decoding.records import PageReader, reader_of
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import open_lake
-from tests.conftest import Sim, new_sim
+from fleetlake.monitoring.status import lake_status
+from tests.conftest import KEYS, NOW, Sim, new_sim
 from tests.every import REQUESTED
 from tests.test_load import key_of
 from tests.test_records import a_page
@@ -28,6 +32,10 @@ CONTROL = re.compile(rb"[\x00-\x1f]")
 def pages() -> Counter[str]:
     """Return how many pages each reader has read."""
     return Counter()
+
+
+HISTORIES = [e for e in REQUESTED.values() if e.mode is Mode.HISTORY and e.name in COMPARED]
+HOST = re.compile(rb'https?://([^/"]+)/api/v[23]/')
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +84,18 @@ def test_lists_that_begin_with_an_empty_page_or_end_with_an_empty_link_are_read_
     assert (first["data"], "offset=0" in first["meta"]["next"]) == ([], True)
     assert (len(last["data"]) > 0, last["meta"]["next"]) == (True, "")
     assert counts == {name: [(len(live.truth(name)),)] for name in counts}
+
+
+def test_lists_of_v3_are_served_in_live_shapes_too(live: Sim) -> None:
+    accepted = "application/vnd.api+json"
+    headers = {"Authorization": f"Bearer {KEYS['v3_token']}", "Accept": accepted}
+    found = live.ask("GET", "/api/v3/beta/asset_endpoints", headers=headers).json()
+    bought = live.ask("GET", "/api/v3/beta/subscriptions", headers=headers).json()
+
+    first = found["data"][0]
+    assert (found["links"]["next"], "self" in first["links"]) == (None, True)
+    assert isinstance(first["relationships"]["subscriptions"]["data"], list)
+    assert isinstance(bought["data"][0]["attributes"]["quantity"], float)
 
 
 def test_no_member_is_left_without_a_column(live: Sim) -> None:
@@ -187,3 +207,120 @@ def test_a_placeholder_that_a_list_serves_at_each_load_is_one_row_and_nothing_wa
         )
 
     assert found == [("configuration_managers", True, 2, True)]
+
+
+class Hosts(httpx.AsyncBaseTransport):
+    """Notes the hosts in the URLs of each list's first page, in each load."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._inner = sim.transport
+        self.loads: list[dict[str, list[bytes]]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        body, _, _ = (await response.aread()).partition(b'"meta"')
+        self.loads[-1].setdefault(request.url.path, HOST.findall(body))
+        return response
+
+
+@dataclass(frozen=True)
+class Reloaded:
+    """A service that was loaded three times: its records and their hosts at each load."""
+
+    sim: Sim
+    served: list[dict[str, list[dict[str, Any]]]]
+    hosts: list[dict[str, list[bytes]]]
+
+
+@pytest.fixture(scope="module")
+def reloaded(tmp_path_factory: pytest.TempPathFactory) -> Reloaded:
+    """Return a service that was loaded again two hours later, and once more at that time."""
+    sim = new_sim(tmp_path_factory.mktemp("reloaded"), scenario="live-shapes")
+    transport, served = Hosts(sim), []
+    names = [endpoint.name for endpoint in HISTORIES]
+    for hours in (0, 2, 0):
+        sim.advance(hours * 3600)
+        served.append({name: sim.truth(name) for name in names})
+        transport.loads.append({})
+        outcomes = sim.ingest(transport=transport)
+        assert [outcome.error for outcome in outcomes if outcome.error] == []
+        sim.ask("GET", "/api/v2/accounts/", headers=sim.settings().keys())  # one read more
+    return Reloaded(sim, served, transport.loads)
+
+
+@pytest.mark.proof
+def test_a_history_has_a_version_for_each_true_change_and_none_for_hosts_or_uptimes(
+    reloaded: Reloaded,
+) -> None:
+    wanted, found = {}, {}
+    with open_lake(reloaded.sim.settings().lake, read_only=True) as lake:
+        for endpoint in HISTORIES:
+            wanted[endpoint.name] = versions_of(endpoint, reloaded.served)
+            rows = lake.rows(f"select {', '.join(endpoint.key)} from raw.{endpoint.name}")
+            found[endpoint.name] = Counter(rows)
+
+    assert {name: found[name] for name in found if found[name] != wanted[name]} == {}
+    assert {len(found[name]) for name in ("routers", "net_devices")} == {6, 25}
+    assert sum(found["users_v3"].values()) > len(found["users_v3"])  # two have logged in
+
+
+@pytest.mark.proof
+def test_hosts_and_uptimes_were_others_at_the_later_loads(reloaded: Reloaded) -> None:
+    first, *later = reloaded.hosts
+    linked = {path for path, hosts in first.items() if hosts}
+    moved = {
+        path for path in linked for load in later if load.get(path, first[path]) != first[path]
+    }
+    uptimes = [
+        {record["id"]: record["uptime"] for record in served["net_devices"] if record["uptime"]}
+        for served in reloaded.served
+    ]
+    grew = [id_ for id_, uptime in uptimes[0].items() if uptimes[1].get(id_, 0) > uptime]
+
+    assert len(moved) > len(linked) * 2 / 3  # a few lists may get the same hosts by chance
+    assert {path.split("/")[2] for path in moved} == {"v2", "v3"}
+    assert len(grew) > 5
+
+
+@pytest.mark.proof
+def test_status_finds_no_member_without_a_column_and_no_value_that_a_column_refused(
+    reloaded: Reloaded,
+) -> None:
+    with open_lake(reloaded.sim.settings().lake, read_only=True) as lake:
+        found = lake_status(lake, now=NOW, calls_per_minute=500)
+        assert lake.rows("select endpoint, member from meta.schema_drift") == []
+
+    odd = {
+        stream.endpoint: (stream.drifted, stream.misfits, stream.quarantined)
+        for stream in found.streams
+        if stream.drifted or stream.misfits or stream.quarantined
+    }
+    assert odd == {}
+
+
+def versions_of(
+    endpoint: Endpoint, served: list[dict[str, list[dict[str, Any]]]]
+) -> Counter[tuple[Any, ...]]:
+    """Return how many versions each record has, by what the service had at each load."""
+    versions: Counter[tuple[Any, ...]] = Counter()
+    current: dict[tuple[Any, ...], Any] = {}
+    for load in served:
+        before, current = current, {}
+        for record in load[endpoint.name]:
+            key = key_of(endpoint, record)
+            current[key] = content_of(endpoint, record)
+            versions[key] += before.get(key) != current[key]
+    return versions
+
+
+def content_of(endpoint: Endpoint, record: dict[str, Any]) -> Any:
+    """Return what a change of starts a version: neither untracked members nor hosts."""
+    kept = json.loads(json.dumps(record))
+    for column in endpoint.columns:
+        *parents, last = column.path
+        inner = kept
+        for parent in parents:
+            inner = inner.get(parent) or {}
+        if not column.is_tracked:
+            inner.pop(last, None)
+    return kept

@@ -16,7 +16,7 @@ PageShape = Callable[[str, dict[str, Any]], dict[str, Any]]
 _WHOLE: Final = frozenset(
     {
         *("bytes_in", "bytes_out", "mtu", "sequence", "version_number", "cellular_health_score"),
-        *("health", "milliamps", "millivolts", "rsoc", "temp", "time_remaining"),
+        *("health", "milliamps", "millivolts", "quantity", "rsoc", "temp", "time_remaining"),
     }
 )
 _BEGIN_EMPTY: Final = frozenset({"device_apps", "groups"})
@@ -98,11 +98,25 @@ PAGE_SHAPES: Final[tuple[PageShape, ...]] = (placeholder_at_the_end, no_next_as_
 
 def live_page(name: str, page: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of a list in every shape; `page` has its records in `data`."""
-    for of_record in RECORD_SHAPES:
-        page = {**page, "data": [of_record(name, record) for record in page["data"]]}
+    page = {**page, "data": [_live_record(name, record) for record in page["data"]]}
     for of_page in PAGE_SHAPES:
         page = of_page(name, page)
     return page
+
+
+def live_document(name: str, document: Record) -> Record:
+    """Return an item of v3 whose attributes have every shape of a record.
+
+    >>> live_document("subscriptions", {"id": "7", "attributes": {"quantity": 25}})
+    {'id': '7', 'attributes': {'quantity': 25.0}}
+    """
+    return {**document, "attributes": _live_record(name, document["attributes"])}
+
+
+def _live_record(name: str, record: Record) -> Record:
+    for of_record in RECORD_SHAPES:
+        record = of_record(name, record)
+    return record
 
 
 def _changed(record: Record, names: frozenset[str], change: Callable[[Any], Any]) -> Record:

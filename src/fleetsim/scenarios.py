@@ -11,6 +11,7 @@ from fleetsim.live_shapes import live_page
 from fleetsim.units import MINUTE
 
 MAIN_SHARDS: Final = ("us0",)
+MANY_SHARDS: Final = ("us0", "us2", "eu4", "au5")
 _NEW_MEMBER: Final = "service_tier"
 
 
@@ -55,7 +56,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
     "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
     "live-shapes": Scenario(
-        about="each list in the shapes of the live service", is_live=True, moves_hosts=True
+        about="each list in the shapes of the live service",
+        is_live=True,
+        shards=MANY_SHARDS,
+        moves_hosts=True,
     ),
     "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
     "hostile-values": Scenario(
@@ -63,7 +67,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "shard-hosts": Scenario(
         about="URLs have many regional hosts, and others at each read",
-        shards=("us0", "us2", "eu4", "au5"),
+        shards=MANY_SHARDS,
         moves_hosts=True,
     ),
 }

@@ -13,6 +13,7 @@ from fleetsim.callers import KEY_PAIRS, V3_TOKEN
 from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
 from fleetsim.list_requests import LONGEST_NUMBER
+from fleetsim.live_shapes import live_document
 from fleetsim.refusals import Refusal
 from fleetsim.rendering import with_moving_hosts
 from fleetsim.request_bodies import parse_json
@@ -140,8 +141,11 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
         moved = {**given, "page[size]": str(size), "page[after]": str(found[size - 1][0])}
         following = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
     pagination = {"count": count, "pages": -(-count // size)}
+    items = [_with_fields(one, fields) for _, one in found[:size]]
+    if view.scenario.is_live:
+        items = [live_document(one["type"], one) for one in items]
     return {
-        "data": [_with_fields(one, fields) for _, one in found[:size]],
+        "data": items,
         "links": {"next": following},
         "meta": {"pagination": pagination} if collection.is_counted else {},
     }
