@@ -23,7 +23,7 @@ def test_every_kind_has_a_type_in_the_lake_and_in_arrow():
 def entries_of(endpoint, column) -> list[str]:
     """Return the vocabulary's names for a column, the endpoint's own first."""
     if column.field.startswith("relationships."):
-        return ["relation"]
+        return ["relations" if column.kind is Kind.IDS else "relation"]
     member = column.field.removeprefix("attributes.")
     shared = ["v3.id"] if member == "id" else []
     return [f"{endpoint.name}.{member}", *shared, member]

@@ -207,7 +207,9 @@ def test_lines_that_are_copied_from_the_output_are_never_broken(tmp_path, monkey
     page = tmp_path / "page.html"
     page.touch()
     monkeypatch.setattr("fleetlake.marts.build.write_docs", lambda _: page)
-    record = SimpleNamespace(endpoint="alerts", reason="a reason of some length", raw="{}" * 20)
+    record = SimpleNamespace(
+        endpoint="alerts", reason="a reason of some length", raw="{}" * 20, times_seen=1
+    )
     monkeypatch.setattr("fleetlake.lake.open_lake", lambda *_, **__: nullcontext())
     monkeypatch.setattr("fleetlake.loading.quarantine.quarantined", lambda *_: [record])
 

@@ -65,7 +65,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def repaired(monkeypatch: pytest.MonkeyPatch) -> list[RepairPlan]:
     """Return the plans that were carried out, without a lake."""
     plans: list[RepairPlan] = []
-    monkeypatch.setattr("fleetlake.loading.repair.repair", lambda _, plan: plans.append(plan))
+    monkeypatch.setattr("fleetlake.loading.repair.repair", lambda _, plan, **__: plans.append(plan))
     return plans
 
 

@@ -12,6 +12,9 @@ from fleetlake.lake.attach import UNCHECKED, attach_statements
 from fleetlake.lake.evolution.migrations import MIGRATIONS, RetypeColumn
 from fleetlake.text.quoting import quoted
 
+_OF_LOADED = "(added_at is null or added_at <= (select max(committed_at) from meta.loads))"
+"""Columns that the release knew: an upgrade adds those of this release."""
+
 
 class Digest(TypedDict):
     """What a table holds: its columns, its rows, and a checksum of their values in any order."""
@@ -52,7 +55,7 @@ def _digest(
     schema, table = name.split(".")
     listed = ", ".join(f"({_as_before(name, column)})::varchar" for column in columns)
     raw = [one.removeprefix("raw.") for one in tables if one.startswith("raw.")]
-    of_them = f"where endpoint in {tuple(raw)}" if name == "meta.columns" else ""
+    of_them = f"where endpoint in {tuple(raw)} and {_OF_LOADED}" if name == "meta.columns" else ""
     rows = connection.execute(
         f"select {listed} from {schema}.{quoted(table)} {of_them} order by all"
     )

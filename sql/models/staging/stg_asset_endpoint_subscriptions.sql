@@ -2,13 +2,11 @@
 -- Kind: view.
 
 with listed as (
-    select account_profile, id as asset_endpoint_id, {{ json_items('subscriptions_ids') }} as assignment_id
-    from {{ source('raw', 'asset_endpoints') }}
-    where valid_to is null
+    select account_profile, asset_endpoint_id, {{ json_items('subscriptions_ids') }} as assignment_id
+    from {{ ref('stg_asset_endpoints') }}
     union
-    select account_profile, id as asset_endpoint_id, {{ json_items('subscription_ids') }} as assignment_id
-    from {{ source('raw', 'asset_endpoints') }}
-    where valid_to is null
+    select account_profile, asset_endpoint_id, {{ json_items('subscription_ids') }} as assignment_id
+    from {{ ref('stg_asset_endpoints') }}
 )
 
 select

@@ -13,6 +13,8 @@ select
     ) as mac,
     serial_number,
     hardware_series,
+    subscriptions_ids,
+    subscription_ids,
 
     valid_from,
     _loaded_at as loaded_at

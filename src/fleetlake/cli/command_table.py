@@ -82,8 +82,8 @@ COMMANDS = (
     ),
     CommandOnDemand(
         "fleetlake.cli.columns:columns",
-        "List members that the service added, promote one to a column, or demote it. Without a "
-        "sub-command, list them.",
+        "List members that the service added, promote one to a column, demote it, or retype a "
+        "column. Without a sub-command, list them.",
     ),
     CommandOnDemand(
         "fleetlake.cli.verify:verify",
