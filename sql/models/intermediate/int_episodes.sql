@@ -55,14 +55,23 @@ dated as (
     left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 ),
 
+-- Where the start lies in the future, the end is the better evidence.
+ended as (
+    select
+        *,
+        case when stamped_end_at is not null then least(greatest(stamped_end_at, known_from), known_until) end
+            as ended_at
+    from dated
+),
+
 episodes as (
     select
         *,
-        least(greatest(stamped_start_at, known_from), known_until) as started_at,
-        case when stamped_end_at is not null then least(stamped_end_at, known_until) end as ended_at,
+        case when stamped_start_at > known_until then coalesce(ended_at, known_until)
+            else greatest(stamped_start_at, known_from) end as started_at,
         coalesce(stamped_start_at < known_from or stamped_start_at > known_until, false)
-            or coalesce(stamped_end_at > known_until, false) as is_bounded
-    from dated
+            or coalesce(stamped_end_at <> ended_at, false) as is_bounded
+    from ended
 )
 
 select
