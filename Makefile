@@ -38,7 +38,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m pip check -q  # the lock is complete, so nothing was resolved
 	@echo "  Compiling Python files, so that commands start fast …"
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true  # some packages ship templates
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true  # some ship templates, or files for newer Pythons
 	@touch $@
 
 demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as Parquet
