@@ -11,8 +11,8 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy
-from fleetlake.receiving.drain import Drained, drain_batches, has_news
-from fleetlake.receiving.journal_table import has_journal
+from fleetlake.receiving.drain import Drained, drain_batches
+from fleetlake.receiving.journal_table import has_journal, has_messages
 from fleetlake.settings import Settings, load_settings
 from fleetlake.text.wording import counted
 from flows.alert_events import announce_if_possible
@@ -33,7 +33,7 @@ def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[No
     """
     settings = load_settings()
     folder = settings.push_journal
-    if not (has_journal(folder) or has_news(folder) or settings.alert_events):
+    if not (has_journal(folder) or settings.alert_events):
         return Completed(name=SKIPPED, message=f"No journal in {folder}, and no alert_events.")
     done = drain_for(minutes)
     report_pushes(done.drained, done.announced)
@@ -74,7 +74,7 @@ class _Looks:
         self.announced += announce_if_possible(settings)
 
     def _drain(self, settings: Settings) -> None:
-        if not has_news(settings.push_journal):
+        if not has_messages(settings.push_journal):
             return
         try:
             for batch in drain_batches(

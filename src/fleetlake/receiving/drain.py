@@ -43,7 +43,6 @@ from fleetlake.receiving.journal_table import (
     place_of,
     read_batch,
 )
-from fleetlake.receiving.old_segments import move_old_journals, old_journals
 from fleetlake.settings import load_settings
 
 logger = logging.getLogger(__name__)
@@ -111,27 +110,25 @@ def drain_once(
 
 def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE) -> Drained:
     """Do the same for a caller that holds the drain's lock."""
-    moved = move_old_journals(folder)
     if not (has_journal(folder) or has_lake(lake)):
         return Drained()
     with open_lake(lake, threads=1) as opened:
         positions = read_positions(opened)
         batch = read_batch(folder, positions, limit=MOST_MESSAGES, max_bytes=MOST_BYTES)
-        losses = [(id_, f"is damaged: {one}") for id_, all_ in moved.items() for one in all_]
         own = None if batch is None else batch.journal_id
         replaced = [
             id_ for id_, at in positions.items() if at.place == place_of(folder) and id_ != own
         ]
-        losses += [(id_, "is lost or was replaced") for id_ in replaced]
+        losses = [(id_, "is lost or was replaced") for id_ in replaced]
         if batch is not None:
             losses += [(batch.journal_id, one) for one in batch.losses]
         is_new = batch is not None and batch.until != positions.get(batch.journal_id, _NONE).number
-        if losses or is_new or moved:
+        if losses or is_new:
             note = partial(
                 _note_positions,
                 batch=batch,
                 place=place_of(folder),
-                ended=[*moved, *replaced],
+                ended=replaced,
                 losses=losses,
             )
             drained = _commit(opened, batch.messages if batch else [], profile, note)
@@ -162,11 +159,6 @@ def drain_batches(
 def drain_all(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE) -> Drained:
     """Commit all messages that the journal in a folder holds now. Raises: as `drain_once`."""
     return sum(drain_batches(lake, folder, profile=profile), Drained())
-
-
-def has_news(folder: Path) -> bool:
-    """Return whether a folder holds messages to drain. Raises: as `drain_once`."""
-    return has_messages(folder) or bool(old_journals(folder))
 
 
 def read_positions(lake: Lake) -> dict[str, Position]:
@@ -243,7 +235,7 @@ class Drain:
         while not stop.wait(max(LOOK_SECONDS, next_at - time.monotonic())):
             began = time.monotonic()
             try:
-                if not (self._is_first or has_news(self._folder)):
+                if not (self._is_first or has_messages(self._folder)):
                     continue
                 drained = self._drain_once()
             except (FleetlakeError, OSError) as error:
