@@ -346,8 +346,8 @@ def test_doctor_has_a_machine_readable_row_per_check(
     rows = printed("doctor")
 
     assert [row["check"] for row in rows] == [
-        *("packages", "settings", "extensions", "lake", "integrity", "pushes", "disk"),
-        *("permissions", "keys", "service", "v3"),
+        *("packages", "settings", "extensions", "lake", "integrity", "pushes", "journal", "disk"),
+        *("permissions", "vendor words", "keys", "service", "v3"),
     ]
     assert {(row["is_ok"], row["remedy"]) for row in rows} == {(True, None)}
 
