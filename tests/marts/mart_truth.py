@@ -100,8 +100,8 @@ and p.fixed_at < coalesce(t.ended_at, 'infinity')
 where (t.router_id is not null or p.quality = 'jump') and p.fixed_at < ?
 """
 
-STILL_OPEN = timedelta(minutes=5)
-"""A trip stays open until its vehicle has stood for `stop_s`, and a fix shows it."""
+STILL_OPEN = timedelta(minutes=65)
+"""A trip stays open until a fix shows that its vehicle stands; some report hourly while parked."""
 
 DRIFTING = "with a drifting clock"
 KINDS = {
