@@ -17,6 +17,7 @@ from fleetlake.lake.evolution import migrations
 from fleetlake.lake.evolution.format import (
     FIRST_FORMAT,
     LakeFormat,
+    has_tables,
     is_older,
     newest_format,
     note_format,
@@ -44,7 +45,8 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     load.
     """
     changes: list[str] = []
-    if (known.version if known else FIRST_FORMAT) < newest_format():
+    # A new lake in an emptied folder has no tables, and nothing to migrate.
+    if (known.version if known else FIRST_FORMAT) < newest_format() and has_tables(lake):
         changes += _migrate(lake)
     missing = tables.count_missing(lake)
     if any(missing):
