@@ -113,7 +113,7 @@ def mention(sim: Sim) -> None:
             [
                 f"Lost sight of {router['name'].upper()} (SN {router['serial_number']}).",
                 json.dumps({"peer": router["mac"], "seen": ["a", user["email"]], "n": 7}),
-                json.dumps({"router": {"id": int(router["id"])}, "other": {"id": 5}}),
+                json.dumps({"beside": {"router": {"id": int(router["id"])}}, "other": {"id": 5}}),
             ],
         )
         lake.execute(
@@ -244,7 +244,7 @@ def test_mentions_in_texts_and_json_of_other_records_are_replaced(world: World) 
         examples = lake.rows("select example from meta.schema_drift where member = 'm'")
     assert text == f"Lost sight of {ERASED} (SN {ERASED})."
     assert json.loads(info) == {"peer": ERASED, "seen": ["a"], "n": 7}
-    assert json.loads(extra) == {"router": {"id": ERASED}, "other": {"id": 5}}
+    assert json.loads(extra) == {"beside": {"router": {"id": ERASED}}, "other": {"id": 5}}
     assert examples == [(None,)]
 
 
