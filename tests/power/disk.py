@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from typing import Self
 
 HEADER = struct.Struct("<B3xiiIIIq")
 SECTOR = 512
+SOURCE = Path(__file__).with_name("recorder.c")
 
 
 class FileSystem(Enum):
@@ -43,6 +45,15 @@ class Operation:
     other: str
     data: bytes
     offset: int
+
+
+def compiled_recorder(folder: Path, root: Path, log: Path) -> Path:
+    """Compile `recorder.c`, which records in `log` what processes do to the files below `root`."""
+    recorder = folder / "recorder.so"
+    places = [f'-DROOT="{root}"', f'-DLOG="{log}"']
+    words = ["cc", "-shared", "-fPIC", "-O1", *places, "-o", recorder, SOURCE]
+    subprocess.run([*words, "-ldl", "-lpthread"], check=True)
+    return recorder
 
 
 def operations(log: Path) -> Iterator[Operation]:

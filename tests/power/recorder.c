@@ -1,9 +1,10 @@
-/* Records what a process does to the files below RECORDER_ROOT, in order, with all data.
+/* Records what processes do to the files below ROOT, in order, with all data.
  *
- * Loaded with LD_PRELOAD. Each record is appended to RECORDER_LOG in one write: a header of fixed
- * size, two paths and the data (tests/power/disk.py reads them). A lock makes the order of the
- * records the order of the operations within a process. Writes through a memory map are not seen;
- * SQLite's index of its write-ahead log is the only such file, and SQLite builds it anew.
+ * Loaded with LD_PRELOAD; ROOT and LOG are compiled in, because a child process gets only some of
+ * its parent's variables. Each record is appended to LOG in one write: a header of fixed size, two
+ * paths and the data (tests/power/disk.py reads them). Two locks, one in the process and one on
+ * LOG, make the order of the records the order of the operations. Writes through a memory map are
+ * not seen; SQLite's index of its write-ahead log is the only such file, and SQLite builds it anew.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -30,25 +32,31 @@ struct header {
 } __attribute__((packed));
 
 static unsigned char followed[MAX_FD];
-static int log_fd = -1;
-static const char *root;
-static size_t root_length;
+static int log_fd = -1, depth;
+static const char root[] = ROOT;
+enum { root_length = sizeof root - 1 };
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 #define REAL(type, name, ...)                                     \
     static type (*real)(__VA_ARGS__);                             \
     if (!real) real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
 
-static void begin(void) { pthread_mutex_lock(&lock); }
-static void end(void) { pthread_mutex_unlock(&lock); }
+static void begin(void) {
+    int saved = errno;
+    pthread_mutex_lock(&lock);
+    if (depth++ == 0 && log_fd >= 0) flock(log_fd, LOCK_EX);
+    errno = saved;
+}
+static void end(void) {
+    int saved = errno;
+    if (--depth == 0 && log_fd >= 0) flock(log_fd, LOCK_UN);
+    pthread_mutex_unlock(&lock);
+    errno = saved;
+}
 
 __attribute__((constructor)) static void start(void) {
     REAL(int, "open64", const char *, int, ...);
-    root = getenv("RECORDER_ROOT");
-    const char *log = getenv("RECORDER_LOG");
-    if (!root || !log) return;
-    root_length = strlen(root);
-    int fd = real(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int fd = real(LOG, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     log_fd = fcntl(fd, F_DUPFD_CLOEXEC, MAX_FD / 2);
     if (log_fd < 0) log_fd = fd;
 }
@@ -70,7 +78,7 @@ static void note(char op, int fd, const char *path, const char *other, const voi
 
 /* Return whether a path is below the root; write the absolute path to `out`. */
 static int below(int at, const char *path, char *out) {
-    if (!root || !path) return 0;
+    if (!path) return 0;
     if (path[0] == '/') {
         snprintf(out, PATH_MAX, "%s", path);
     } else {

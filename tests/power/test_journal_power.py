@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 from fleetlake.receiving.journal_table import ACKNOWLEDGED_FILE, require_whole
-from tests.power.disk import Disk, FileSystem, Operation, operations
+from tests.power.disk import Disk, FileSystem, Operation, compiled_recorder, operations
 from tests.receiving.journals import bodies, write
 
 CUTS = 60
-RECORDER = Path(__file__).with_name("recorder.c")
 WRITER = """
 import asyncio
 import sys
@@ -41,15 +40,11 @@ def acknowledged(recorded: list[Operation]) -> int:
 
 
 def test_power_loss_at_any_moment_loses_no_acknowledged_message(tmp_path: Path) -> None:
-    recorder, log, root = tmp_path / "recorder.so", tmp_path / "operations", tmp_path / "disk"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O1", "-o", recorder, RECORDER, "-ldl", "-lpthread"], check=True
-    )
+    log, root = tmp_path / "operations", tmp_path / "disk"
+    recorder = compiled_recorder(tmp_path, root, log)
     root.mkdir()
     variables = {
         "LD_PRELOAD": str(recorder),
-        "RECORDER_ROOT": str(root),
-        "RECORDER_LOG": str(log),
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     subprocess.run([sys.executable, "-c", WRITER, root / "journal"], env=variables, check=True)

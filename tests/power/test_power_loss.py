@@ -9,7 +9,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import literal, quoted
-from tests.power.disk import Disk, FileSystem, Operation, operations
+from tests.power.disk import Disk, FileSystem, Operation, compiled_recorder, operations
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
@@ -47,7 +46,6 @@ COMMANDS = (
     ("ingest", *NAMES),
     ("build",),
 )
-SOURCE = Path(__file__).with_name("recorder.c")
 
 
 @dataclass
@@ -68,12 +66,7 @@ class Machine:
         """Run a command to its end and return what it did to the disk."""
         log = self.root.with_name("operations")
         log.unlink(missing_ok=True)
-        own = {
-            "LD_PRELOAD": str(self.recorder),
-            "RECORDER_ROOT": str(self.root),
-            "RECORDER_LOG": str(log),
-        }
-        done = fleetlake(*words, env=self.env | own)
+        done = fleetlake(*words, env=self.env | {"LD_PRELOAD": str(self.recorder)})
         assert done.returncode == 0, done.stderr
         return list(operations(log))
 
@@ -117,11 +110,8 @@ def read_published(published: Path) -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """Return a machine with a loaded and built lake, and a small fleet whose clock stands still."""
-    recorder = tmp_path / "recorder.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O1", "-o", recorder, SOURCE, "-ldl", "-lpthread"], check=True
-    )
     root = tmp_path / "disk"
+    recorder = compiled_recorder(tmp_path, root, root.with_name("operations"))
     root.mkdir()
     with service(routers=4, days=1) as fleet:
         fleet.stop_clock()
