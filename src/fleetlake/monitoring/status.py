@@ -1,5 +1,6 @@
 """The status of each stream: how far it is read, what is missing, what was quarantined."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.evolution.misfits import Misfit, misfits
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.lake.meta_tables import has_meta
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.run_log import StaleMart, stale_marts
 from fleetlake.lake.watermarks import all_proven_intervals
@@ -107,6 +109,11 @@ def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list
     return [account.status(e) for account in accounts for e in requested_endpoints()]
 
 
+def complete_until(proven: Mapping[str, list[Interval]]) -> datetime | None:
+    """Return until when every partition of a stream is complete, or None if nothing is proven."""
+    return min((max(one.end for one in ranges) for ranges in proven.values()), default=None)
+
+
 class _AccountStatus:
     """The meta tables of one account, read once for all its streams."""
 
@@ -136,11 +143,9 @@ class _AccountStatus:
 
     def _absent_by_endpoint(self) -> dict[str, tuple[Any, ...]]:
         """Return how many records are absent; lakes of older releases have no such table."""
-        has_table = self._lake.rows(
-            "select 1 from duckdb_tables() where database_name = 'lake' "
-            "and schema_name = 'meta' and table_name = 'absent'"
-        )
-        return self._by_endpoint("count(*)", "absent", grouped=True) if has_table else {}
+        if not has_meta(self._lake, "absent"):
+            return {}
+        return self._by_endpoint("count(*)", "absent", grouped=True)
 
     def status(self, endpoint: Endpoint) -> StreamStatus:
         """Return the status of one stream."""
@@ -150,7 +155,7 @@ class _AccountStatus:
         )
         watermark_at, loaded_at = self._watermarks.get(name, (None, None))
         proven = self._proven.get(name, {})
-        until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
+        until = complete_until(proven)
         drifted = self._drifted.get(name, (0,))[0]
         is_available, reason = self._capabilities.get(name, (True, None))
         return StreamStatus(
