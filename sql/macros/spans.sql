@@ -10,10 +10,10 @@
    by linear interpolation. For "at or above", negate all three arguments. #}
 {% macro share_at_or_below(before, after, level) -%}
     case
-        when {{ before }} <= {{ level }} and {{ after }} <= {{ level }} then 1.0
-        when {{ before }} > {{ level }} and {{ after }} > {{ level }} then 0.0
-        when {{ after }} <= {{ level }} then (1e0 * {{ level }} - ({{ after }})) / (1e0 * ({{ before }}) - ({{ after }}))
-        else (1e0 * {{ level }} - ({{ before }})) / (1e0 * ({{ after }}) - ({{ before }}))
+        when {{ before }} <= ({{ level }}) and {{ after }} <= ({{ level }}) then 1.0
+        when {{ before }} > ({{ level }}) and {{ after }} > ({{ level }}) then 0.0
+        when {{ after }} <= ({{ level }}) then (1e0 * ({{ level }}) - ({{ after }})) / (1e0 * ({{ before }}) - ({{ after }}))
+        else (1e0 * ({{ level }}) - ({{ before }})) / (1e0 * ({{ after }}) - ({{ before }}))
     end
 {%- endmacro %}
 
@@ -29,9 +29,18 @@
 {%- endmacro %}
 
 
-{# How far a value is above a level; 0 below it, null if it is unknown. #}
-{% macro above(value, level) -%}
-    case when {{ value }} is not null then greatest({{ value }} - {{ level }}, 0) end
+{# Half a step of a gauge that shows whole numbers. Such a gauge first shows a level when the line
+   through its readings is half a step from it, whichever way it rounds. #}
+{% macro half_step(before, after) -%}
+    case when ({{ before }}) % 1 = 0 and ({{ after }}) % 1 = 0 then 0.5e0 else 0e0 end
+{%- endmacro %}
+
+
+{# How far a value is above a level in the mean over the time between two readings, by linear
+   interpolation; null if one of them is unknown. #}
+{% macro mean_above(before, after, level) -%}
+    (greatest({{ before }} - {{ level }}, 0) + greatest({{ after }} - {{ level }}, 0)) / 2
+    * (1 - {{ share_at_or_below(before, after, level) }})
 {%- endmacro %}
 
 

@@ -43,6 +43,7 @@ moved as (
         {{ value_at('before_' ~ column, column, 'gap_from', 'gap_until', end ~ '_at') }} as {{ end }}_{{ column }},
         {% endfor %}
         {% endfor %}
+        {{ half_step('before_temperature_c', 'temperature_c') }} as half_step_c,
         gap_until
     from days
 )
@@ -53,15 +54,13 @@ select
     gap_until,
 
     part_s,
+    {% for column, level in [('low_s', 'battery_low_pct'), ('almost_empty_s', 'battery_off_pct')] %}
     round(part_s * {{ share_at_or_below(
-        'from_charge_pct', 'until_charge_pct', var('battery_low_pct')) }}, 1) as low_s,
+        'from_charge_pct', 'until_charge_pct', var(level) ~ ' + 0.5e0') }}, 1) as {{ column }},
+    {% endfor %}
     round(part_s * {{ share_at_or_below(
-        'from_charge_pct', 'until_charge_pct', var('battery_off_pct')) }}, 1) as almost_empty_s,
-    round(part_s * {{ share_at_or_below(
-        '-from_temperature_c', '-until_temperature_c', -var('battery_hot_c')) }}, 1) as hot_s,
-    round(part_s / 3600 * (
-        {{ above('from_temperature_c', var('battery_warm_c')) }}
-        + {{ above('until_temperature_c', var('battery_warm_c')) }}
-    ) / 2, 3) as heat_degree_hours
+        '-from_temperature_c', '-until_temperature_c', 'half_step_c - ' ~ var('battery_hot_c')) }}, 1) as hot_s,
+    round(part_s / 3600
+        * {{ mean_above('from_temperature_c', 'until_temperature_c', var('battery_warm_c')) }}, 3) as heat_degree_hours
 
 from moved

@@ -47,16 +47,15 @@ select
 
     round(gap_s, 3) as gap_s,
     case when is_bridged then try_cast(cast(charge_pct as decimal(38, 0)) - before_charge_pct as bigint) end as charge_change_pct,
+    {% for column, level in [('low_s', 'battery_low_pct'), ('almost_empty_s', 'battery_off_pct')] %}
     round(case when is_bridged then gap_s * {{ share_at_or_below(
-        'before_charge_pct', 'charge_pct', var('battery_low_pct')) }} end, 1) as low_s,
+        'before_charge_pct', 'charge_pct', var(level) ~ ' + 0.5e0') }} end, 1) as {{ column }},
+    {% endfor %}
     round(case when is_bridged then gap_s * {{ share_at_or_below(
-        'before_charge_pct', 'charge_pct', var('battery_off_pct')) }} end, 1) as almost_empty_s,
-    round(case when is_bridged then gap_s * {{ share_at_or_below(
-        '-before_temperature_c', '-temperature_c', -var('battery_hot_c')) }} end, 1) as hot_s,
-    round(case when is_bridged then gap_s / 3600 * (
-        {{ above('before_temperature_c', var('battery_warm_c')) }}
-        + {{ above('temperature_c', var('battery_warm_c')) }}
-    ) / 2 end, 3) as heat_degree_hours,
+        '-before_temperature_c', '-temperature_c',
+        half_step('before_temperature_c', 'temperature_c') ~ ' - ' ~ var('battery_hot_c')) }} end, 1) as hot_s,
+    round(case when is_bridged then gap_s / 3600
+        * {{ mean_above('before_temperature_c', 'temperature_c', var('battery_warm_c')) }} end, 3) as heat_degree_hours,
 
     reported_at
 
