@@ -225,5 +225,5 @@
 {%- endmacro %}
 
 {% macro epoch_start() -%}
-    cast('1970-01-01 00:00:00+00' as timestamp with time zone)
+    {{ day_start("date '1970-01-01'") }}
 {%- endmacro %}
