@@ -21,7 +21,7 @@ NAMES_NOBODY = frozenset(
         r"\w+",
         """account_profile action_type activity_id actor_type adapter alert_type arrived_by_trip_id
     attention_id mart reason
-    battery_id carrier carriers cause_reason cause_type cell_id charge_status check_id
+    battery_id carrier carrier_code carriers cause_reason cause_type cell_id charge_status check_id
     config_status connection_state device_type endpoint episode_id event_id event_type
     firmware_version fix_id flap_group_id from_carrier from_interface interface left_by_trip_id
     location_method main_carrier manufacturer members_changed net_device_name object_type place_id

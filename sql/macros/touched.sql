@@ -1,9 +1,16 @@
 {# The units that an incremental model has to recompute, as a query. #}
 
+{# New fixes, and those whose carrier has another name now. #}
 {% macro touched_fixes() -%}
     select router_id, created_at_timeuuid as fix_id, created_at as fixed_at
     from {{ source('raw', 'historical_locations') }}
     where {{ is_new_row() }}
+
+    union
+
+    select router_id, fix_id, fixed_at
+    from {{ this }}
+    where carrier_code in (select carrier_code from {{ ref('int_carriers') }} where {{ is_recomputed() }})
 {%- endmacro %}
 
 {# When the first of them was taken, as a literal, so that DuckDB can skip files by it. #}

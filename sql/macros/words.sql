@@ -1,5 +1,10 @@
 {# Numbers as text for sentences; the same text on every platform. #}
 
+{# Whether a text is a network code: the three digits of the country and two or three of the network. #}
+{% macro is_carrier_code(text) -%}
+    (length({{ text }}) in (5, 6) and translate({{ text }}, '0123456789', '') = '')
+{%- endmacro %}
+
 {# A length of time in words, such as `3 hours`; 47 hours are hours, 48 are 2 days. #}
 {% macro duration_words(seconds) -%}
     case

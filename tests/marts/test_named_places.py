@@ -128,6 +128,7 @@ def test_places_become_seeds_of_the_build_and_a_changed_place_builds_everything(
     seeds = ready_project(project_folder(), tmp_path / "work") / "seeds"
     assert {path.name: path.is_symlink() for path in seeds.iterdir()} == {
         "_seeds.yml": True,
+        "carrier_codes.csv": True,
         "carrier_plans.csv": True,
         "security_event_types.csv": True,
         "places.csv": False,

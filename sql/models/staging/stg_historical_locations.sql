@@ -7,7 +7,7 @@ select
     created_at_timeuuid as fix_id,
 
     net_device_name,
-    carrier_id as carrier,
+    carrier_id,
     rfband as rf_band,
     rfband_5g as rf_band_5g,
     summary,

@@ -1,17 +1,9 @@
 -- Grain: one row per grid cell and carrier with a fix that measured the signal.
 -- Kind: table.
 
-with named as (
-    select
-        d.*,
-        coalesce(c.carrier, d.carrier, 'unknown') as carrier_name
-    from {{ ref('int_coverage_days') }} as d
-    left join {{ ref('int_carriers') }} as c on d.carrier = c.carrier_code
-)
-
 select
     {{ cell_id('cell_row', 'cell_column', var('cell_deg')) }} as cell_id,
-    carrier_name as carrier,
+    coalesce(carrier, 'unknown') as carrier,
 
     round((cell_row + 0.5e0) * {{ var('cell_deg') }}, 6) as cell_latitude_deg,
     round((cell_column + 0.5e0) * {{ var('cell_deg') }}, 6) as cell_longitude_deg,
@@ -26,5 +18,5 @@ select
 
     max(last_fixed_at) as last_fixed_at
 
-from named
-group by cell_row, cell_column, carrier_name
+from {{ ref('int_coverage_days') }}
+group by cell_row, cell_column, carrier

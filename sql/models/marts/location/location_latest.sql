@@ -78,7 +78,7 @@ select
     r.router_name,
     n.source,
     n.location_method,
-    coalesce(c.carrier, n.carrier) as carrier,
+    n.carrier,
     r.connection_state,
 
     n.latitude_deg,
@@ -93,5 +93,4 @@ select
 from newest as n
 cross join {{ ref('int_as_of') }} as a
 left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
-left join {{ ref('int_carriers') }} as c on n.carrier = c.carrier_code
 where n.newness = 1 and r.left_at is null

@@ -222,6 +222,12 @@ rated as (
 judged as (
     select
         f.*,
+        case when {{ is_carrier_code('f.carrier_id') }} then f.carrier_id end as carrier_code,
+        case
+            when c.carrier is not null then c.carrier
+            when {{ is_carrier_code('f.carrier_id') }} then concat('network ', f.carrier_id)
+            else f.carrier_id
+        end as carrier,
         case
             when f.fault is not null then f.fault
             when j.fix_id is not null then 'jump'
@@ -230,6 +236,7 @@ judged as (
     from {{ 'rated' if is_incremental() else 'fixes' }} as f
     left join jumps as j
         on f.router_id = j.router_id and f.fix_date = j.fix_date and f.fix_id = j.fix_id
+    left join {{ ref('int_carriers') }} as c on f.carrier_id = c.carrier_code
 )
 
 select
@@ -238,6 +245,7 @@ select
 
     net_device_name,
     carrier,
+    carrier_code,
     quality,
 
     latitude_deg,
