@@ -16,6 +16,7 @@ import typer.main
 from typer.testing import CliRunner, Result
 
 from fleetlake.cli import app
+from fleetlake.cli.command_table import HEADINGS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
@@ -168,12 +169,18 @@ def test_every_command_says_what_it_does_and_what_its_options_mean(words):
     assert not [text for text in texts if "[" in text], "Rich drops a word in brackets as markup"
 
 
-def test_help_lists_the_commands_in_the_order_of_work_with_groups_among_them():
-    lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output.splitlines()
+@pytest.mark.parametrize("is_plain", [False, True], ids=["rich", "plain"])
+def test_help_shows_each_command_under_its_heading(monkeypatch, *, is_plain: bool):
+    if is_plain:
+        monkeypatch.setattr("typer.core.HAS_RICH", False)
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
 
-    shown = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " "]
-    order = ["demo", "ingest", "query", "status", "gaps", "quarantine", "columns", "verify", "up"]
-    assert [name for name in shown if name in order] == order
+    shown, heading = {}, ""
+    for line in text.partition("Exit codes")[0].splitlines():
+        heading = next((h for h in HEADINGS if line.strip("╭─╮: ") == h), heading)
+        if heading and line.startswith(("│ ", "  ")) and line[2:3].strip():
+            shown[line[2:].split()[0]] = heading
+    assert shown == {one.name: title for title, ones in HEADINGS.items() for one in ones}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from fleetlake.cli.command_group import CommandOnDemand, GroupOnDemand
-from fleetlake.cli.command_table import COMMANDS
+from fleetlake.cli.command_table import COMMANDS, HEADINGS
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.errors import FleetlakeError, OutputLost
@@ -20,9 +20,10 @@ EPILOG = (
 
 
 class CommandGroup(GroupOnDemand):
-    """All commands, in the order of COMMANDS."""
+    """All commands, under the headings of the help."""
 
     listed: ClassVar[Mapping[str, CommandOnDemand]] = {one.name: one for one in COMMANDS}
+    headings = HEADINGS
     order = tuple(listed)
 
 

@@ -1,6 +1,6 @@
 """Groups of commands: their order, their imports, their default sub-command, their usage errors."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -103,6 +103,8 @@ class GroupOnDemand(PlainGroup):
     """A group whose help and completion need no import of its commands."""
 
     listed: ClassVar[Mapping[str, CommandOnDemand]] = {}
+    headings: ClassVar[Mapping[str, Sequence[CommandOnDemand]]] = {}
+    """The commands by their heading in the help."""
 
     def __init__(self, **options: Any) -> None:
         """Take the options of a group."""
@@ -113,10 +115,24 @@ class GroupOnDemand(PlainGroup):
         """Return the names of all commands in the order in which help shows them."""
         return list(self.listed)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - likewise
+        """Write the commands under their headings, with one width of the names for all."""
+        widest = max(map(len, self.listed))
+        for heading, commands in self.headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(one.name.ljust(widest), one.summary) for one in commands])
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - likewise
         """Return what help and completion show of a command, or None if there is none."""
-        command = self.listed.get(cmd_name)
-        return command and _Listed(name=command.name, help=command.summary)
+        return next(
+            (
+                _Listed(name=one.name, help=one.summary, rich_help_panel=heading)
+                for heading, commands in self.headings.items()
+                for one in commands
+                if one.name == cmd_name
+            ),
+            None,
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the called command, the command and its arguments."""
