@@ -11,10 +11,21 @@ import pytest
 
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.confirmation import _Event, confirm_all, drop_dangling, paired
-from fleetlake.planning.intervals import BEGINNING
+from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.alert_messages import NOON, an_alert, poll, push, staged, with_id, without_id
+from tests.receiving.alert_messages import (
+    NOON,
+    POLLED,
+    PUSHED,
+    an_alert,
+    live,
+    poll,
+    push,
+    staged,
+    with_id,
+    without_id,
+)
 
 
 @pytest.fixture
@@ -47,6 +58,7 @@ SAME = {
     "another spelling of the time": {"detected_at": "2026-06-15T12:00:00.900000Z"},
     "more members": {"severity": 3},
     "created at another time": {"created_at": "2026-06-15T13:00:00Z"},
+    "no time": {"detected_at": None},
 }
 OTHER = {
     "another device": {"router": 8},
@@ -58,7 +70,8 @@ OTHER = {
     "another info": {"info": {"uid": "mdm-2", "reason": "lost"}},
     "no info": {"info": None},
     "a second later": {"detected_at": "2026-06-15T12:00:01Z"},
-    "no time": {"detected_at": None},
+    "another text and no time": {"friendly_info": "It failed over.", "detected_at": None},
+    "another info and no time": {"info": {"uid": "mdm-2"}, "detected_at": None},
 }
 
 
@@ -152,6 +165,121 @@ def test_all_can_be_paired_anew_whatever_times_devices_report(lake, pushed):
     pushed(*({"type": "reboot", "created_at": moment} for moment in odd), at=late)
     pair_anew(lake)
     assert count(lake) == 3
+
+
+def after(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def happened(minute: float) -> dict[str, Any]:
+    """Return an alert that was created some minutes after noon, like all others of this kind."""
+    created = after(minute).isoformat()
+    return an_alert(1 + round(minute), seconds=60 * minute) | {"created_at": created}
+
+
+def read_until(lake: Lake, minute: float, *alerts: dict[str, Any]) -> None:
+    """Commit what a load does that has read everything up to a time."""
+    poll(lake, alerts, proven=Interval(after(-60), after(minute)))
+
+
+def unconfirmed(lake: Lake) -> int:
+    [(count,)] = lake.rows(
+        f"select count(*) from raw.{PUSHED.name} anti join meta.confirmations using (push_id)"
+    )
+    return int(count)
+
+
+@pytest.mark.parametrize("first", ["push", "poll"])
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        (([0], [0.1]), 1),
+        (([0], [-0.5]), 1),  # the receiver's clock is behind
+        (([0], [-2]), 2),
+        (([0], [24 * 60 - 1]), 1),
+        (([0], [24 * 60 + 1]), 2),
+        (([0, 5, 9], [0.1, 5.1, 9.1]), 3),  # the same thing happened three times
+        (([0, 5, 9], [9.1, 9.2, 9.3]), 3),  # all pushes of one minute are one
+        (([0, 5, 9], [10.1, 11.1, 12.1]), 3),
+        (([0, 5], [0.1, 5.1, 9.1]), 3),  # the third is not listed yet
+        (([5], [0.1, 5.1]), 2),  # the first is not listed yet
+    ],
+)
+def test_a_push_without_a_time_is_confirmed_by_the_nearest_alert_before_it_within_a_day(
+    lake, pushed, first, times, shown
+):
+    created, arrived = times
+
+    def bring() -> None:
+        for minute in arrived:
+            pushed(live(ALERT), at=after(minute))
+
+    if first == "push":
+        bring()
+        assert count(lake) == len({int(minute) for minute in arrived})
+    poll(lake, [happened(minute) for minute in created])
+    if first == "poll":
+        bring()
+
+    assert count(lake) == shown
+    pair_anew(lake)
+    assert count(lake) == shown
+
+
+def test_a_push_without_a_time_that_is_sent_again_later_shows_until_polls_have_read_past_it(
+    lake, pushed
+):
+    pushed(live(ALERT), live(ALERT), at=after(1))
+    pushed(live(ALERT), at=after(1.5))
+    assert count(lake) == 1
+
+    pushed(live(ALERT), at=after(5))
+    read_until(lake, 4, happened(0))
+    assert count(lake) == 2
+    read_until(lake, 5.5)
+    assert count(lake) == 2  # an alert of minute 5 may still appear
+
+    read_until(lake, 7)
+    assert count(lake) == 1
+    assert unconfirmed(lake) == 0
+    [(named,)] = lake.rows("select count(alert_id) from meta.confirmations")
+    assert named == 1
+
+
+def test_a_push_without_a_time_about_an_alert_that_no_poll_lists_stays_visible(lake, pushed):
+    pushed(live(ALERT), live(an_alert(1, router=8)), at=after(1))
+
+    read_until(lake, 60, happened(0))
+
+    assert count(lake) == 2
+    assert unconfirmed(lake) == 1
+
+
+def test_an_alert_with_a_push_of_its_own_confirms_no_push_without_a_time(lake, pushed):
+    pushed(with_id(happened(0)), at=after(0.1))
+    poll(lake, [happened(0)])
+    pushed(live(ALERT), at=after(0.2))
+    assert unconfirmed(lake) == 1
+
+    pushed(without_id(happened(5)), at=after(5.1))
+    poll(lake, [happened(5), happened(6)])
+    assert unconfirmed(lake) == 1
+    pushed(live(ALERT), at=after(6.1))
+    assert count(lake) == 4
+    assert unconfirmed(lake) == 1
+
+
+def test_if_a_polled_alert_is_lost_the_pushes_that_it_settled_show_again(lake, pushed):
+    pushed(live(ALERT), at=after(0.1))
+    pushed(live(ALERT), at=after(2))
+    read_until(lake, 60, happened(0))
+    assert count(lake) == 1
+
+    with lake.transaction():
+        lake.execute(f"delete from raw.{POLLED.name}")
+        drop_dangling(lake, polled_from=BEGINNING)
+
+    assert count(lake) == 2
 
 
 def pair_anew(lake: Lake) -> None:

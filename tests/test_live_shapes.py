@@ -16,6 +16,7 @@ from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import open_lake
 from fleetlake.monitoring.status import lake_status
+from fleetsim.live_shapes import info_of_type_only
 from tests.conftest import KEYS, NOW, Sim, new_sim
 from tests.every import REQUESTED
 from tests.test_load import key_of
@@ -179,7 +180,7 @@ def truth_of(
     sim: Sim, endpoint: Endpoint, *, are_cells_in_both_bases: bool
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Return the values of each record of the service, by its key, as columns hold them."""
-    records = sim.truth(endpoint.name)
+    records = [info_of_type_only(endpoint.name, record) for record in sim.truth(endpoint.name)]
     keys = [key_of(endpoint, record) for record in records]
     for record in records:
         record.pop("_device", None)

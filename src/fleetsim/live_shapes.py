@@ -2,7 +2,7 @@
 
 One function per shape. A function of RECORD_SHAPES takes a list's name and a record, one of
 PAGE_SHAPES a list's name and the whole answer; each returns what is served instead. Values stay
-those of the truth: only their spelling changes.
+those of the truth: only their spelling changes. Invented ones are left out (`info_of_type_only`).
 """
 
 import re
@@ -20,6 +20,7 @@ _WHOLE: Final = frozenset(
     }
 )
 _BEGIN_EMPTY: Final = frozenset({"device_apps", "groups"})
+_ALERTS: Final = frozenset({"alerts", "router_alerts"})
 _SIGNAL: Final = frozenset(
     {
         *("cinr", "dbm", "ecio", "rsrp", "rsrq", "rssi", "rssnr", "sinr"),
@@ -57,6 +58,20 @@ def cell_in_both_bases(_: str, record: Record) -> Record:
     return _changed(record, frozenset({"cell_id"}), lambda cell: f"{cell} ({int(cell):#x})")
 
 
+def info_of_type_only(name: str, record: Record) -> Record:
+    """Return an alert with only the type in its `info`, if the rest is invented.
+
+    So the same thing that happens twice has the same `info` twice.
+
+    >>> info_of_type_only("alerts", {"info": {"type": "reboot", "time": "now", "value": 1}})
+    {'info': {'type': 'reboot'}}
+    """
+    info = record.get("info")
+    if name not in _ALERTS or not info or info.keys() != {"type", "time", "value"}:
+        return record
+    return {**record, "info": {"type": info["type"]}}
+
+
 def placeholder_at_the_end(name: str, page: dict[str, Any]) -> dict[str, Any]:
     """Return the last page of configuration_managers with a record that stands for nothing.
 
@@ -92,6 +107,7 @@ RECORD_SHAPES: Final[tuple[RecordShape, ...]] = (
     whole_numbers_as_reals,
     signal_as_texts,
     cell_in_both_bases,
+    info_of_type_only,
 )
 PAGE_SHAPES: Final[tuple[PageShape, ...]] = (placeholder_at_the_end, no_next_as_empty_text)
 

@@ -12,6 +12,7 @@ from fleetsim.meter import Meter
 from fleetsim.options import SimulatorOptions
 from fleetsim.organisation import ROOT, subtree
 from fleetsim.push import HttpSender, Pusher, PushFaults, Sender
+from fleetsim.push.push_faults import BodyShape
 from fleetsim.refusals import validation
 from fleetsim.scenarios import PLAIN, SCENARIOS, Scenario
 from fleetsim.seeding import seed_rules
@@ -49,6 +50,7 @@ class Simulation:
         self.scenario = PLAIN if name is None else SCENARIOS[name]
         self.faults.change({**dict.fromkeys(self.faults.settings(), 0.0), **self.scenario.faults})
         self.meter.limit_per_minute = self.scenario.limit_per_minute
+        self.push_faults.push_body = BodyShape.LIVE if self.scenario.is_live else BodyShape.IDS
 
     @cached_property
     def pusher(self) -> Pusher:

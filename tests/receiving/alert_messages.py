@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.watermarks import WHOLE_STREAM
 from fleetlake.machine.project import package_files
+from fleetlake.planning.intervals import Interval
 from tests.receiving.journals import write
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -65,6 +68,15 @@ def without_id(alert: dict[str, Any]) -> dict[str, Any]:
     return pushed
 
 
+def live(alert: dict[str, Any]) -> dict[str, Any]:
+    """Return an alert as the live service pushes it: without an id, a text or a time."""
+    about = {
+        name: {"id": alert[name].split("/")[-2], "name": name} if alert[name] else {}
+        for name in ("router", "account")
+    }
+    return {"type": alert["type"], "info": alert["info"] or {}, **about}
+
+
 def relayed(alert: dict[str, Any]) -> dict[str, Any]:
     """Return an alert as a relay sends it: other names, seconds since 1970, and no id."""
     sent = with_id(alert)
@@ -82,14 +94,15 @@ def push(folder: Path, *bodies: Any, at: datetime = NOON) -> None:
     write(folder, *contents, at=at)
 
 
-def poll(lake: Lake, alerts: Iterable[dict[str, Any]]) -> Committed:
-    """Commit alerts as a load does that has read them."""
+def poll(
+    lake: Lake, alerts: Iterable[dict[str, Any]], *, proven: Interval | None = None
+) -> Committed:
+    """Commit alerts as a load does that has read them, and perhaps everything of some time."""
     body = msgspec.json.encode({"data": [*alerts], "meta": {"limit": 500, "next": None}})
     page = read_page(POLLED, body)
     rows = pa.Table.from_batches([page.rows])
-    return commit_load(
-        lake, Load(endpoint=POLLED, profile="default", run_id="poll", rows=rows, seen_at=NOON)
-    )
+    load = Load(endpoint=POLLED, profile="default", run_id="poll", rows=rows, seen_at=NOON)
+    return commit_load(lake, replace(load, proven={WHOLE_STREAM: [proven]}) if proven else load)
 
 
 def staged(lake: Lake, columns: str) -> list[tuple[Any, ...]]:

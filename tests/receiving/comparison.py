@@ -159,7 +159,7 @@ def repeated_confirmations(lake: LakeAddress) -> int:
 
 
 def _repeats(lake: Lake, name: str) -> int:
-    [(count,)] = lake.rows(f"select count(*) - count(distinct {name}) from meta.confirmations")
+    [(count,)] = lake.rows(f"select count({name}) - count(distinct {name}) from meta.confirmations")
     return int(count)
 
 

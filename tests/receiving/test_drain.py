@@ -26,6 +26,7 @@ from fleetlake.receiving.journal_table import (
 from tests.receiving.alert_messages import (
     NOON,
     an_alert,
+    live,
     poll,
     push,
     staged,
@@ -86,15 +87,21 @@ def test_an_alert_pushed_again_is_one_row(lake_path, folder, shape):
     assert rows(lake_path, "select received_at from raw.pushed_alerts") == [(NOON,)]
 
 
-def test_an_alert_without_any_time_pushed_again_later_is_one_row(lake_path, folder):
-    alert = {"type": "reboot", "router": 7}
-    push(folder, alert)
+def test_an_alert_without_any_time_is_one_row_within_a_minute_and_another_one_later(
+    lake_path, folder
+):
+    later = NOON + timedelta(minutes=1)
+    push(folder, {"type": "reboot", "router": 7})
+    push(folder, {"router": 7, "type": "reboot"}, at=NOON + timedelta(seconds=59))
     drain_once(lake_path, folder)
-    push(folder, {"router": 7, "type": "reboot"}, at=NOON + timedelta(days=3))
+    push(folder, {"router": 7, "type": "reboot"}, at=later)
 
     drain_once(lake_path, folder)
 
-    assert rows(lake_path, "select alerted_at from raw.pushed_alerts") == [(NOON,)]
+    assert rows(lake_path, "select alerted_at from raw.pushed_alerts order by all") == [
+        (NOON,),
+        (later,),
+    ]
 
 
 def test_a_test_message_leaves_no_row_and_no_dead_letter(lake_path, folder):
@@ -317,7 +324,7 @@ def test_an_alert_shows_at_once_and_is_the_polled_row_once_polled(lake_path, fol
         ]
 
 
-@pytest.mark.parametrize("shape", [with_id, without_id])
+@pytest.mark.parametrize("shape", [with_id, without_id, live])
 def test_before_the_first_build_a_watch_shows_a_pushed_alert_once(lake_path, folder, shape):
     alert = an_alert()
     with open_lake(lake_path) as lake:

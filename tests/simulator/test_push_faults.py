@@ -185,6 +185,27 @@ def test_bodies_can_be_those_of_a_relay(fresh: Service):
 
 
 @section("Simulator: pushes")
+def test_bodies_of_live_shapes_have_neither_an_id_nor_a_text_nor_a_time(fresh: Service):
+    subscribe(fresh, types=("failover_event", "mgr_login_failure"))
+    switch(fresh, scenario="live-shapes")
+
+    fresh.advance(days=1)
+
+    served = {a["created_at_timeuuid"]: a for a in fresh.truth("alerts")}
+    bodies = fresh.receiver.bodies
+    assert {body["type"] for body in bodies} == {"failover_event", "mgr_login_failure"}
+    for body, key in zip(bodies, alerts_of(pushed(fresh)), strict=True):
+        alert = served[key]
+        assert body.keys() == {"type", "info", "router", "account"}
+        assert body["type"] == alert["type"]
+        assert body["info"].items() <= (alert["info"] or {}).items()
+        for name in ("router", "account"):
+            assert body[name].get("id") == (alert[name] and last_segment(alert[name]))
+    switch(fresh, scenario=None)
+    assert fresh.state()["push_faults"]["push_body"] == "ids"
+
+
+@section("Simulator: pushes")
 def test_bodies_can_have_objects_for_relations_and_no_id(fresh: Service):
     subscribe(fresh, types=("failover_event", "mgr_login_failure"))
     switch(fresh, push_body="objects")

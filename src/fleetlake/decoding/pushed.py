@@ -8,6 +8,10 @@ the list with each alert of it. What cannot be read is a dead letter, with its b
 The id of a push is the UUID of its alert. An alert without one gets a digest of its content, so a
 message that is sent again is recognised, and two alerts with the same content are one push. What
 is beside the list does not count: another message may bring the same alert.
+
+The live service sends neither an id nor a time, unless `info` has one. Without that, the same thing
+that happens twice has the same body twice. The minute of its arrival then belongs to the content: a
+message that is repeated at once is one push, one that comes later is another.
 """
 
 import hashlib
@@ -258,7 +262,7 @@ def _sent(endpoint: Endpoint) -> Endpoint:
 
 def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
     sent = pa.Table.from_batches(found.pages, schema=schema_of(_sent(endpoint)))
-    values = {name: sent[name].to_pylist() for name in {"type", *_NAMING_NOTHING}}
+    values = {name: sent[name].to_pylist() for name in {"type", "info", *_NAMING_NOTHING}}
     kept: list[int] = []
     ids: dict[str, None] = {}
     times: list[datetime] = []
@@ -268,7 +272,10 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
         if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
             tests += 1
             continue
-        push_id = str(UUID(timeuuid)) if timeuuid else _digest(found.sent[row].text)
+        own_times = (values["created_at"][row], values["detected_at"][row])
+        is_timed = any(own_times) or _has_time(values["info"][row])
+        minute = "" if is_timed else f"{received_at:%Y-%m-%dT%H:%M}"
+        push_id = str(UUID(timeuuid)) if timeuuid else _digest(found.sent[row].text, minute)
         if push_id not in ids:
             ids[push_id] = None
             kept.append(row)
@@ -293,8 +300,13 @@ def _alerted_at(detected_at: datetime | None, received_at: datetime) -> datetime
     return detected_at
 
 
-def _digest(text: bytes) -> str:
-    """Return the id of an alert without one: a digest of its content.
+def _has_time(info: str | None) -> bool:
+    found = msgspec.json.decode(info) if info else None
+    return isinstance(found, dict) and bool(found.get("time"))
+
+
+def _digest(text: bytes, minute: str) -> str:
+    """Return the id of an alert without one: a digest of its content and of a minute.
 
     Neither the order of its members nor the hosts of the service's URLs count.
     """
@@ -302,7 +314,7 @@ def _digest(text: bytes) -> str:
         text = msgspec.json.encode(msgspec.json.decode(text), order="sorted")
     except ValueError:  # the page was repaired, so this text is almost JSON
         text = msgspec.json.encode(msgspec.json.decode(strict_json(text)), order="sorted")
-    return WITHOUT_ID + hashlib.sha256(without_hosts(text.decode()).encode()).hexdigest()
+    return WITHOUT_ID + hashlib.sha256((without_hosts(text.decode()) + minute).encode()).hexdigest()
 
 
 def _dead_letter(reason: object, body: bytes) -> RejectedRecord:

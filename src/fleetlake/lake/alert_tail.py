@@ -3,8 +3,8 @@
 `_alerts` is the one place that says where alerts are read: a lake whose staging views were built
 has polled and pushed alerts in one view, in which a pushed alert gives way to the polled one that
 confirms it; before the first build it reads the raw tables in the same way. Both have the same id
-if the push carried it. If not, the polled row is a new row with the content of one that is gone,
-and is not shown again.
+if the push carried it. If not, the lake says which push the polled row confirms, and it is not
+shown again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,6 @@ from fleetlake.settings import load_settings
 
 OVERLAP = timedelta(minutes=10)
 """Rows loaded this long before the newest are looked at again: long transactions commit late."""
-
-SAME_ALERT = timedelta(seconds=1)
-"""Times of one alert, pushed and polled, differ by less."""
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -54,12 +51,6 @@ class ArrivedAlert:
     description: str | None
     loaded_at: datetime
 
-    @property
-    def content(self) -> tuple[object, ...]:
-        """What a pushed alert has in common with the polled one, apart from the time."""
-        about = (self.router_id, self.account_id)
-        return (self.account_profile, self.alert_type, *about, self.description)
-
 
 FIELDS = tuple(ArrivedAlert.__dataclass_fields__)
 
@@ -76,7 +67,7 @@ class AlertTail:
         self._lake = lake
         self._chosen = chosen or AlertFilter()
         self._words = load_settings().words
-        self._shown: dict[tuple[object, ...], dict[str, datetime | None]] = {}
+        self._shown: set[str] = set()
         self._newest: datetime | None = None
         self._earlier = self._first(since)
 
@@ -99,38 +90,30 @@ class AlertTail:
         shown, self._earlier = self._earlier, []
         with self._lake.single_snapshot():
             after = self._newest - OVERLAP if self._newest else _EVER
-            for alert in list(self._read("loaded_at >= ?", after)):
-                if alert.alert_id not in self._shown.get(alert.content, {}):
-                    if not self._confirms(alert):
-                        shown.append(alert)
-                    self._note(alert)
+            new = [a for a in self._read("loaded_at >= ?", after) if a.alert_id not in self._shown]
+            confirmed = self._shown_pushes() if new else {}
+            for alert in new:
+                if alert.alert_id in confirmed:
+                    self._shown.discard(confirmed[alert.alert_id])
+                else:
+                    shown.append(alert)
+                self._note(alert)
         return shown
 
-    def _confirms(self, alert: ArrivedAlert) -> bool:
-        """Return whether an alert was shown under another id, which the lake no longer has."""
-        ids = [
-            other
-            for other, detected_at in self._shown.get(alert.content, {}).items()
-            if _is_close(detected_at, alert.detected_at)
-        ]
-        there = {one for (one,) in self._rows_with(ids)}
-        gone = next((one for one in ids if one not in there), None)
-        if gone is None:
-            return False
-        del self._shown[alert.content][gone]
-        return True
-
-    def _rows_with(self, ids: list[str]) -> list[tuple[str]]:
-        if not ids:
-            return []
-        marks = ", ".join("?" * len(ids))
-        found = self._lake.rows(
-            f"select alert_id from ({_alerts(self._lake)}) where alert_id in ({marks})", ids
+    def _shown_pushes(self) -> dict[str, str]:
+        """Return the pushes that were shown, each by the id of the alert that confirms it."""
+        if not has_meta(self._lake, "confirmations"):
+            return {}
+        return dict(
+            self._lake.rows(
+                "select alert_id, push_id from meta.confirmations "
+                "where push_id in (select unnest(?::varchar[])) and alert_id is not null",
+                [[*self._shown]],
+            )
         )
-        return [(one,) for (one,) in found]
 
     def _note(self, alert: ArrivedAlert) -> None:
-        self._shown.setdefault(alert.content, {})[alert.alert_id] = alert.detected_at
+        self._shown.add(alert.alert_id)
         if self._newest is None or alert.loaded_at > self._newest:
             self._newest = alert.loaded_at
 
@@ -153,12 +136,6 @@ class AlertTail:
             found = dict(zip(FIELDS, row, strict=True))
             type_ = self._words.neutral(found["alert_type"] or "")
             yield ArrivedAlert(**found | {"alert_type": type_ or None})
-
-
-def _is_close(one: datetime | None, other: datetime | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) < SAME_ALERT
 
 
 def _named(lake: Lake) -> str:

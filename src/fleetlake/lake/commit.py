@@ -58,9 +58,9 @@ def commit_load(
                 if is_retry and (earlier := _earlier(lake, load)):
                     lake.roll_back()
                     return earlier
-                if committed.added:
-                    confirm(lake, load)
                 _write_proofs(lake, load, committed)
+                if committed.added or load.proven:
+                    confirm(lake, load)
                 if also is not None:
                     also(lake)
         except LakeError as error:
@@ -87,6 +87,8 @@ def commit_proofs(
                 add_intervals(lake, profile, endpoint, proven)
         set_watermarks(lake, [_mark(load) for load in loads])
         set_last_reads(lake, _ends(loads))
+        for load in loads:
+            confirm(lake, load)
         if also is not None:
             also(lake)
 

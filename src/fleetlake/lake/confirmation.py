@@ -10,12 +10,19 @@ transaction as the later of the two. The rule, first match wins:
    same instant belong together, then the rest in the order of time, one to one. So the same alert
    raised twice within a second stays two alerts.
 
-A push without any time of its own cannot be matched by the second rule; it stays unconfirmed.
+3. A push without any time of its own (the live service sends such, observed November 2026) is
+   confirmed by the nearest record before it that has the same device, type and `info`, and the
+   same text if it has one; the record was created within a day. Each record confirms one push.
 
 Pairs of the second rule may change as further pushes and records arrive, because only then is it
-known which of two look-alikes a push belongs to.
+known which of two look-alikes a push belongs to. Those of the third never change: any choice among
+them leaves as many pushes, and an alert that was announced stays so.
+
+If polls have read past a push of the third rule, and all records like it confirm other pushes, it
+was sent again: its confirmation names no record.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +37,17 @@ from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Load, bounds_of
+from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.text.quoting import literal, quoted
 
 SAME_INSTANT = timedelta(seconds=1)
 """Detection times of the same event differ by less: some are in whole seconds."""
+
+PUSHED_WITHIN = timedelta(days=1)
+"""A push without a time arrives at most this long after its event was created."""
+
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""The receiver's clock may be this far behind the service's."""
 
 _MARGIN = timedelta(days=1)
 """How much later than it was detected an event may have been created, or pushed."""
@@ -42,6 +56,7 @@ _TIMES = ("alerted_at", "received_at", "created_at", "detected_at")
 _DEVICE = "coalesce('router ' || router_id, 'account ' || account_id)"
 _AT = "coalesce(detected_at, created_at)"
 _HAS_NO_ID = f"starts_with(push_id, {literal(WITHOUT_ID)})"
+_IS_UNTIMED = "coalesce(detected_at, created_at) is null and created_at_timeuuid is null"
 _INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -65,14 +80,15 @@ def polled_endpoint() -> Endpoint:
 def confirm(lake: Lake, load: Load) -> None:
     """Pair the rows that a load has just written with those of the other kind.
 
-    Joins the open transaction. A load of polled records costs one small query while no push was
-    ever received near their time.
+    Joins the open transaction, after what the load proves. A load of polled records costs one small
+    query while no push was ever received near their time.
     """
     is_polled = load.endpoint.name == PUSHED.confirmed_by
-    if load.rows.num_rows and (is_polled or load.endpoint.name == PUSHED.name):
-        span = _span_of(load.rows)
-        if not is_polled or _has_pushes(lake, span):
-            _confirm(lake, span)
+    if not is_polled and load.endpoint.name != PUSHED.name:
+        return
+    span = _span_of(load)
+    if span and (not is_polled or _has_pushes(lake, span)):
+        _confirm(lake, span)
 
 
 def confirm_all(lake: Lake) -> None:
@@ -96,22 +112,27 @@ def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:
     key = quoted(polled_endpoint().key[0])
     lake.execute(
         "delete from meta.confirmations "
-        f"where push_id not in (select push_id from raw.{PUSHED.name}) or (alerted_at >= ? "
-        f"and alert_id not in (select {key} from raw.{polled_endpoint().name}))",
+        f"where push_id not in (select push_id from raw.{PUSHED.name}) or (alerted_at >= ? and "
+        f"coalesce(alert_id not in (select {key} from raw.{polled_endpoint().name}), true))",
         [polled_from],
     )
 
 
-def _span_of(rows: pa.Table) -> _Span:
+def _span_of(load: Load) -> _Span | None:
+    """Return the times near the rows of a load, and near those that it proves; None if neither."""
+    rows = load.rows
     bounds = [_bounds(rows[name]) for name in _TIMES if name in rows.column_names]
     given = [bound for bound in bounds if bound]
+    given += [(one.start, one.end) for proven in load.proven.values() for one in proven]
+    if not given:
+        return None
     low, high = min(low for low, _ in given), max(high for _, high in given)
     return _Span(_shifted(low, -_MARGIN), _shifted(high, _MARGIN))
 
 
 def _bounds(instants: pa.ChunkedArray) -> tuple[datetime, datetime] | None:
     """Return the first and the last of the given times, or None if none is given."""
-    if not instants.null_count:
+    if len(instants) and not instants.null_count:
         return bounds_of(instants)
     given = [instant for instant in instants.to_pylist() if instant is not None]
     return (min(given), max(given)) if given else None
@@ -139,6 +160,7 @@ def _confirm(lake: Lake, span: _Span) -> None:
     alike = lake.rows(_ALIKE, span.parameters)
     if alike:
         _confirm_by_content(lake, span, alike)
+    _confirm_untimed(lake, span)
 
 
 _UNCONFIRMED = (
@@ -200,9 +222,12 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
     lake.execute(
         "delete from meta.confirmations where push_id in (select unnest(?::varchar[]))", [changed]
     )
-    new = [push for push in changed if push in after]
-    pairs = pa.table({"push_id": new, "alert_id": [after[push] for push in new]})
-    with lake.view("pairs", pairs):
+    _add(lake, span, {push: after[push] for push in changed if push in after})
+
+
+def _add(lake: Lake, span: _Span, found: Mapping[str, str | None]) -> None:
+    alerts = pa.array(found.values(), pa.string())
+    with lake.view("pairs", pa.table({"push_id": [*found], "alert_id": alerts})):
         lake.execute(
             "insert into meta.confirmations by name select push_id, pairs.alert_id, alerted_at, "
             f"now() as confirmed_at from pairs join raw.{PUSHED.name} using (push_id) "
@@ -224,7 +249,9 @@ _POLLED = (
     f"{quoted(polled_endpoint().key[0])} as alert_id, {_LOOKS} "
     f"from raw.{polled_endpoint().name} where created_at between $low and $high) a "
     "semi join alike using (device, type) where lower(alert_id) not in "
-    f"(select push_id from raw.{PUSHED.name} where alerted_at between $low and $high)"
+    f"(select push_id from raw.{PUSHED.name} where alerted_at between $low and $high) "
+    "and alert_id not in (select alert_id from meta.confirmations where alert_id is not null "
+    f"and push_id in (select push_id from raw.{PUSHED.name} where {_IS_UNTIMED}))"
 )
 
 
@@ -241,7 +268,7 @@ def _order(event: _Event) -> tuple[datetime, str]:
 
 
 def _sorted(info: str | None) -> bytes | None:
-    if info is None:
+    if info is None or info == "{}":  # a push has {} for what is not there
         return None
     return msgspec.json.encode(msgspec.json.decode(info), order="sorted")
 
@@ -268,3 +295,100 @@ def paired(pushes: Sequence[_Event], polled: Sequence[_Event]) -> dict[str, str]
         else:
             j += 1
     return {push.id: event.id for push, event in pairs.items()}
+
+
+@dataclass(frozen=True)
+class _Untimed:
+    """A push without any time of its own; `is_read` says whether polls have read past it."""
+
+    id: str
+    received_at: datetime
+    content: Content
+    text: str | None
+    is_read: bool
+
+
+@dataclass(frozen=True)
+class _Polled:
+    at: datetime
+    id: str
+    text: str | None
+    is_taken: bool
+
+
+_UNTIMED = (
+    f"select push_id, received_at, account_profile, {_DEVICE}, type, info::varchar, friendly_info "
+    f"from ({_UNCONFIRMED}) where {_IS_UNTIMED} order by received_at, push_id"
+)
+_POLLED_BEFORE = (
+    f"select a.*, alert_id in (select alert_id from meta.confirmations where alert_id is not null) "
+    f"or lower(alert_id) in (select push_id from raw.{PUSHED.name}) from (select created_at, "
+    f"{quoted(polled_endpoint().key[0])} as alert_id, {_DEVICE} as device, type, info::varchar, "
+    f"friendly_info from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+    "semi join alike using (device, type) order by created_at, alert_id"
+)
+
+
+def _confirm_untimed(lake: Lake, span: _Span) -> None:
+    """Settle the pushes without a time that a polled record is near enough to confirm."""
+    pushes = _untimed(lake, span)
+    if not pushes:
+        return
+    low, high = pushes[0].received_at - PUSHED_WITHIN, pushes[-1].received_at + CLOCKS_DIFFER
+    devices, types = zip(*{push.content[:2] for push in pushes}, strict=True)
+    polled: dict[Content, list[_Polled]] = defaultdict(list)
+    with lake.view("alike", pa.table({"device": [*devices], "type": [*types]})):
+        for at, id_, device, type_, info, text, is_taken in lake.rows(
+            _POLLED_BEFORE, {"low": low, "high": high}
+        ):
+            polled[device, type_, _sorted(info)].append(_Polled(at, id_, text, is_taken))
+    if found := _settled(pushes, polled):
+        _add(lake, span, found)
+
+
+def _untimed(lake: Lake, span: _Span) -> list[_Untimed]:
+    """Return the unconfirmed pushes without a time, in the order in which they arrived."""
+    rows = lake.rows(_UNTIMED, span.parameters)
+    read = {
+        profile: [
+            interval
+            for intervals in proven_intervals(lake, profile, polled_endpoint()).values()
+            for interval in intervals
+        ]
+        for profile in {row[2] for row in rows}
+    }
+    return [
+        _Untimed(
+            id_,
+            at,
+            (device, type_, _sorted(info)),
+            text,
+            any(one.start <= at and at + CLOCKS_DIFFER < one.end for one in read[profile]),
+        )
+        for id_, at, profile, device, type_, info, text in rows
+    ]
+
+
+def _settled(
+    pushes: Iterable[_Untimed], polled: Mapping[Content, Sequence[_Polled]]
+) -> dict[str, str | None]:
+    """Return the record that confirms each push, None for a push that was sent again."""
+    free = {key: [one for one in alike if not one.is_taken] for key, alike in polled.items()}
+    found: dict[str, str | None] = {}
+    for push in pushes:
+        left = free.get(push.content, [])
+        nearest = _nearest(push, left)
+        if nearest is not None:
+            found[push.id] = left.pop(nearest).id
+        elif push.is_read and _nearest(push, polled.get(push.content, ())) is not None:
+            found[push.id] = None
+    return found
+
+
+def _nearest(push: _Untimed, alike: Sequence[_Polled]) -> int | None:
+    """Return where the newest record is from before the push, or the first just after it."""
+    now = bisect_right(alike, push.received_at, key=lambda one: one.at)
+    first = bisect_right(alike, push.received_at - PUSHED_WITHIN, key=lambda one: one.at)
+    last = bisect_right(alike, push.received_at + CLOCKS_DIFFER, key=lambda one: one.at)
+    order = (*range(now - 1, first - 1, -1), *range(now, last))
+    return next((n for n in order if push.text in (None, alike[n].text)), None)

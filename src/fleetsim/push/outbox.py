@@ -10,6 +10,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.ledger import Fields
+from fleetsim.live_shapes import info_of_type_only
 from fleetsim.push.push_faults import BodyShape
 from fleetsim.rendering import records
 from fleetsim.resources.alerts import ALERTS
@@ -75,6 +76,8 @@ def of_block(view: View, block: Block) -> Iterator[Message]:
 
 def pushed_alert(alert: Fields, shape: BodyShape) -> Fields:
     """Return an alert, given as lists serve it, in the shape of a push body."""
+    if shape is BodyShape.LIVE:
+        return _live(alert)
     found = dict(alert)
     for name in ("router", "account"):
         url = found[name]
@@ -84,6 +87,17 @@ def pushed_alert(alert: Fields, shape: BodyShape) -> Fields:
     if shape is not BodyShape.IDS:
         del found["created_at_timeuuid"]
     return _relayed(found) if shape is BodyShape.RELAY else found
+
+
+def _live(alert: Fields) -> Fields:
+    """Return an alert as the live service sends it (observed); {} is where nothing is named."""
+    about = {
+        name: {} if url is None else {"id": url.rstrip("/").rpartition("/")[2], "resource_url": url}
+        for name in ("router", "account")
+        for url in (alert[name],)
+    }
+    info = info_of_type_only("alerts", alert)["info"] or {}
+    return {"type": alert["type"], "info": info, **about}
 
 
 def _relayed(alert: Fields) -> Fields:

@@ -21,6 +21,7 @@ class BodyShape(StrEnum):
     IDS = "ids"  # `router` and `account` are integers, with `created_at_timeuuid`
     OBJECTS = "objects"  # both are objects, without `created_at_timeuuid`
     RELAY = "relay"  # as relays send it: other names, and times in seconds since 1970
+    LIVE = "live"  # type, info and two objects: without an id, a text or a time
 
 
 @dataclass
