@@ -149,6 +149,16 @@ def test_packages_that_need_no_service_do_not_import_httpx():
     assert knowing == set()
 
 
+def test_only_one_module_names_the_tables_functions_and_settings_of_ducklake():
+    naming = {
+        module_of(file)
+        for file in FILES
+        if any("ducklake_" in word.replace("ducklake_lake", "") for word in words_of(file))
+    }
+
+    assert naming == {"fleetlake.lake.ducklake"}
+
+
 def test_the_dashboard_sees_published_files_and_never_the_lake():
     seen = {
         room_of(name)

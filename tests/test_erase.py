@@ -20,10 +20,11 @@ from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.exporters import Target
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import CATALOG, METADATA
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.byte_purge import purge_files
+from fleetlake.lake.ducklake import METADATA
 from fleetlake.lake.erasure import bury
 from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.lake.integrity.rebuild import rebuild_catalog

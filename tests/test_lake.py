@@ -30,11 +30,11 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.attach import CATALOG, METADATA, UNCHECKED, attach_statements
+from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
+from fleetlake.lake.ducklake import METADATA, add_statistics
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns

@@ -9,8 +9,7 @@ from pydantic import SecretStr
 import fleetlake
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake, thinning
-from fleetlake.lake.attach import METADATA
-from fleetlake.lake.changed_tables import newest_snapshot
+from fleetlake.lake.ducklake import METADATA, newest_snapshot
 from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake.thinning import thin_snapshots
 

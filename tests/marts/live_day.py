@@ -18,11 +18,12 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.attach import CATALOG, METADATA
+from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, METADATA
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.marts.dbt import NodeResult
-from fleetlake.marts.switch import AS_BEFORE, AS_FILES, Switcher
+from fleetlake.marts.switch import Switcher
 from fleetlake.text.quoting import literal
 
 LINES = 10
@@ -69,10 +70,10 @@ def build(lake: Lake, scratch: Path, number: int) -> float:
     lake.execute(f"attach {literal(scratch)} as build (read_only)")
     with commit_lock(lake.path):
         with lake.transaction():
-            lake.execute(AS_FILES)
+            lake.execute(FILES_ONLY)
             for mart in [*map(node, MARTS), node("alert_volume", "i")]:
                 Switcher(lake.connection).update_table(mart)
-            lake.execute(AS_BEFORE)
+            lake.execute(FILES_OR_CATALOG)
             lake.execute("insert into meta.builds (models) values (17)")
         thin_snapshots(lake)
     lake.execute("detach build")

@@ -12,7 +12,7 @@ from tests.marts.live_delay import content
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
-from fleetlake.lake.changed_tables import newest_snapshot
+from fleetlake.lake.ducklake import newest_snapshot
 from fleetlake.machine.file_locks import LockTaken
 from fleetlake.marts import build_marts, live
 from fleetlake.marts.catalogue import live_marts, live_tables

@@ -6,9 +6,10 @@ import duckdb
 import pytest
 
 from fleetlake.lake import open_lake
+from fleetlake.lake.ducklake import FILES_ONLY
 from fleetlake.marts import switch
 from fleetlake.marts.dbt import NodeResult
-from fleetlake.marts.switch import AS_FILES, Switcher
+from fleetlake.marts.switch import Switcher
 from fleetlake.text.quoting import literal
 
 pytestmark = pytest.mark.proof
@@ -42,7 +43,7 @@ def update(lake_path, tmp_path, monkeypatch):
             expected = scratch.execute("from marts.alert_volume order by all").fetchall()
         with open_lake(lake_path) as lake:
             lake.execute(f"attach {literal(file)} as build (read_only)")
-            lake.execute(AS_FILES)
+            lake.execute(FILES_ONLY)
             with lake.transaction():
                 written = Switcher(lake.connection).update_table(node)
             assert lake.rows("from marts.alert_volume order by all") == expected

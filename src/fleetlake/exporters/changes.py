@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from fleetlake.exporters.contract import KINDS, ExportMark, TableChanges
 from fleetlake.lake import Lake
-from fleetlake.lake.attach import METADATA
-from fleetlake.text.quoting import literal, quoted
+from fleetlake.lake.ducklake import feed, table_uuid
+from fleetlake.text.quoting import quoted
 
 BATCH_ROWS = 50_000
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "HUGEINT")
@@ -42,17 +42,11 @@ def mark_of(lake: Lake, source: Source) -> ExportMark:
         "SELECT snapshot_id, snapshot_time::VARCHAR FROM lake.snapshots() "
         "ORDER BY snapshot_id DESC LIMIT 1"
     )
-    [(uuid,)] = lake.rows(
-        f"SELECT t.table_uuid::VARCHAR FROM {METADATA}.ducklake_table t "
-        f"JOIN {METADATA}.ducklake_schema s USING (schema_id) "
-        "WHERE t.end_snapshot IS NULL AND s.schema_name = ? AND t.table_name = ?",
-        [source.schema, source.table],
-    )
     described = lake.rows(
         f"SELECT column_name, column_type FROM (DESCRIBE {source.schema}.{quoted(source.table)})"
     )
     return ExportMark(
-        table_uuid=uuid,
+        table_uuid=table_uuid(lake, source.schema, source.table),
         snapshot_id=snapshot,
         committed_at=at,
         columns={name: _portable(kind) for name, kind in described}
@@ -105,17 +99,11 @@ def changes_since(lake: Lake, source: Source, old: ExportMark, new: ExportMark) 
 
 
 def _feed(source: Source, old: ExportMark, new: ExportMark) -> str:
-    """Return the SQL of all rows that were written and removed between two marks.
-
-    `ducklake_table_changes` joins both by snapshot, and gives some rows twice: of rows that the
-    catalog held, it dates deletes wrongly once they are in files (observed 2026-11-25 with 1.5.5).
-    """
-    window = f"{old.snapshot_id + 1}, {new.snapshot_id}"
-    table = f"'lake', {literal(source.schema)}, {literal(source.table)}"
+    """Return the SQL of all rows that were written and removed between two marks."""
+    window = old.snapshot_id + 1, new.snapshot_id
     return " UNION ALL ".join(
-        f"SELECT {_selected(source, new)}, {is_arrival} AS is_arrival "
-        f"FROM ducklake_table_{kind}({table}, {window})"
-        for kind, is_arrival in (("insertions", True), ("deletions", False))
+        f"SELECT {_selected(source, new)}, {is_arrival} AS is_arrival FROM {rows}"
+        for rows, is_arrival in feed(source.schema, source.table, *window)
     )
 
 

@@ -7,18 +7,10 @@ the snapshots (`fleetlake.lake.thinning`). A snapshot that it does not keep cost
 from collections.abc import Mapping
 
 from fleetlake.lake import Lake
-from fleetlake.lake.attach import METADATA
+from fleetlake.lake.ducklake import expired_condition, rows_in_catalog
 from fleetlake.lake.locks import commit_lock
 
-_IN_CATALOG = "set ducklake_default_data_inlining_row_limit = 1000"
-"""Otherwise each export would write a small file."""
-_AS_BEFORE = "reset ducklake_default_data_inlining_row_limit"
-
-_GONE = f"""
-delete from meta.exports where snapshot_id not in (
-    select snapshot_id from {METADATA}.ducklake_snapshot
-)
-"""
+_GONE = f"delete from meta.exports where {expired_condition('snapshot_id')}"
 _EARLIER = """
 delete from meta.exports where rowid in (
     select min(rowid) from meta.exports
@@ -36,10 +28,8 @@ def hold_snapshots(lake: Lake, target: str, marks: Mapping[str, tuple[int | None
     """
     if lake.is_read_only:
         return
-    with commit_lock(lake.path), lake.transaction():
-        lake.execute(_IN_CATALOG)
+    with commit_lock(lake.path), lake.transaction(), rows_in_catalog(lake):
         lake.execute(_GONE)
         for table, (before, now) in marks.items():
             lake.execute(_EARLIER, [target, table, before])
             lake.execute(_LATEST, [target, table, now])
-        lake.execute(_AS_BEFORE)

@@ -18,9 +18,6 @@ from fleetlake.text.quoting import literal
 CATALOG = "catalog.sqlite"
 FILES = "files"
 
-METADATA = "__ducklake_metadata_lake"
-"""The database under which DuckDB shows the catalog's own tables."""
-
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
 SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 
 
 class EventKind(StrEnum):
@@ -89,3 +90,15 @@ def _actor() -> str:
     except (OSError, KeyError):  # a container may run under a user id without a name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
+
+
+def count_removals(lake: Lake) -> int:
+    """Return how many events record removed rows: results computed from those rows are outdated."""
+    if not has_meta(lake, "events"):
+        return 0  # a lake that only earlier releases have written
+    kinds = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
+    [(count,)] = lake.rows(
+        "SELECT count(*) FROM meta.events WHERE kind IN (SELECT unnest(?::varchar[]))",
+        [[str(kind) for kind in kinds]],
+    )
+    return int(count)

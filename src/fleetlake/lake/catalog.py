@@ -21,6 +21,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, no_lake
 from fleetlake.lake.connection import Lake, lake_errors
+from fleetlake.lake.ducklake import CATALOG_EXISTS, CATALOG_IS_WRITABLE
 from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
 from fleetlake.lake.evolution.upgrade import upgrade
 from fleetlake.lake.locks import commit_lock, open_lock
@@ -152,7 +153,7 @@ def has_lake(path: LakeAddress) -> bool:
         require_catalog(path)
         return (path / CATALOG).exists()
     with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute("select to_regclass('ducklake_snapshot') is not null")
+        cursor.execute(CATALOG_EXISTS)
         [found] = cursor.fetchone()
     return bool(found)
 
@@ -176,7 +177,7 @@ def require_writable(path: LakeAddress) -> None:
     if "://" not in path.files:
         _require_access(Path(path.files))
     with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute("select has_table_privilege('ducklake_snapshot', 'INSERT')")
+        cursor.execute(CATALOG_IS_WRITABLE)
         [is_allowed] = cursor.fetchone()
     if not is_allowed:
         raise LakeError(

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import (
-    METADATA,
     READ_HISTORY,
     attach_statements,
     explained,
     may_read_history,
     store_keys,
 )
+from fleetlake.lake.ducklake import PRESENCE, UNUSED_TABLES
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.recalled import Recalled, tables_in
 from fleetlake.lake_address import LakeAddress, SharedLake
@@ -27,17 +27,7 @@ from fleetlake.machine.io_faults import MORE_FILES, io_fault
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
-PRESENCE = f"BEGIN; USE {METADATA}"
-"""Opens the catalog file in a transaction that reads nothing and so blocks no checkpoint."""
-
 _SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
-
-_UNUSED = (
-    f"select schema_name || '.' || table_name from {METADATA}.ducklake_table_stats join "
-    f"{METADATA}.ducklake_table t using (table_id) join {METADATA}.ducklake_schema s "
-    "using (schema_id) where next_row_id = 0 and t.end_snapshot is null and s.end_snapshot is null"
-)
-"""The tables that never had a row."""
 
 FEW_ROWS, ROWS_WITHOUT_SCANNER = 100, 1_000
 """Up to this many rows are passed as values; the second, before Arrow's scanner is imported.
@@ -148,7 +138,7 @@ class Lake:
     def _are_unused(self, sql: str) -> bool:
         """Return whether none of a query's tables ever had a row."""
         if self._recalled.unused is None:
-            self._recalled.unused = frozenset(name for (name,) in self.rows(_UNUSED))
+            self._recalled.unused = frozenset(name for (name,) in self.rows(UNUSED_TABLES))
         tables = tables_in(sql)
         is_empty = bool(tables) and tables <= self._recalled.unused
         return is_empty and self._recalled.is_unwritten(sql)

@@ -19,6 +19,7 @@ from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import FILES_ONLY
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure_plan import (
     ErasurePlan,
@@ -61,7 +62,7 @@ def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
 
     They become files at once, because a catalog rebuilt from the files must have them.
     """
-    lake.execute("set ducklake_default_data_inlining_row_limit = 0")
+    lake.execute(FILES_ONLY)
     with lake.transaction():
         return add_tombstones(lake, plan.pairs(), plan.all_values())
 

@@ -20,8 +20,9 @@ from typing import Any
 import duckdb
 
 from fleetlake.errors import UsageError
-from fleetlake.lake.attach import FILES, HISTORY_SETTING, METADATA
+from fleetlake.lake.attach import FILES, HISTORY_SETTING
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import METADATA, READ_FUNCTIONS
 from fleetlake.lake_address import SharedLake
 from fleetlake.text.quoting import literal
 
@@ -41,11 +42,7 @@ _MAY_CALL = {
     *("duckdb_memory", "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types"),
     *("duckdb_views", "duckdb_temporary_files", "duckdb_extensions", "pragma_table_info"),
     *("pragma_version", "pragma_show", "summary"),
-    *("ducklake_snapshots", "ducklake_current_snapshot", "ducklake_last_committed_snapshot"),
-    *("ducklake_table_info", "ducklake_list_files", "ducklake_options", "ducklake_settings"),
-    *("ducklake_table_changes", "ducklake_table_insertions", "ducklake_table_deletions"),
-    *("snapshots", "current_snapshot", "last_committed_snapshot", "table_info", "options"),
-    *("table_changes", "table_insertions", "table_deletions", "settings"),
+    *READ_FUNCTIONS,
 }
 """Table functions that read what DuckDB's own limits allow; a new one is refused until listed."""
 

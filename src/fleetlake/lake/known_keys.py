@@ -27,9 +27,8 @@ import pyarrow as pa
 
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.attach import METADATA
-from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import changed_tables, time_range
 from fleetlake.lake.key_hashes import Hashes, key_hashes
 from fleetlake.lake.loads import instant_of, ticks_at, ticks_of
 
@@ -195,24 +194,13 @@ def _has_null(endpoint: Endpoint, rows: pa.Table) -> Mask:
     return mask
 
 
-TIME_RANGE = (
-    "select s.min_value::timestamptz, s.max_value::timestamptz "
-    f"from {METADATA}.ducklake_table t join {METADATA}.ducklake_schema m using (schema_id) "
-    f"join {METADATA}.ducklake_column c using (table_id) "
-    f"join {METADATA}.ducklake_table_column_stats s using (table_id, column_id) "
-    "where m.schema_name = 'raw' and t.table_name = ? and c.column_name = ? "
-    "and m.end_snapshot is null and t.end_snapshot is null and c.end_snapshot is null"
-)
-"""Parameters: a raw table and its column of times."""
-
-
 def _as_it_is(lake: Lake, endpoint: Endpoint) -> _Table | None:
     """Return a table with nothing hashed, or None if its range is unknown."""
     nothing = np.empty(0, np.uint64)
     if not lake.rows(f"select 1 from raw.{endpoint.name} limit 1"):
         return _Table(None, nothing)
-    found = lake.rows(TIME_RANGE, [endpoint.name, endpoint.event_time])
-    if len(found) != 1 or None in found[0]:
+    found = endpoint.event_time and time_range(lake, endpoint.name, endpoint.event_time)
+    if not found:
         return None
-    [(first, last)] = found
+    first, last = found
     return _Table((ticks_at(first), ticks_at(last)), nothing)

@@ -16,6 +16,7 @@ from datetime import timedelta
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
+from fleetlake.lake import ducklake
 from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
@@ -23,7 +24,6 @@ from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, drop_other_rules, kept_from
-from fleetlake.text.quoting import literal
 from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
@@ -104,30 +104,20 @@ def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) ->
     `all_locks`. The steps must stay in this order; the module's docstring says why.
     """
     with one_thread(lake), lake.transaction():
-        lake.execute("call ducklake_flush_inlined_data('lake')")
+        ducklake.flush_rows(lake)
     before = _files(lake)
     with lake.transaction():
-        lake.execute("call ducklake_merge_adjacent_files('lake')")
+        ducklake.merge_files(lake)
     with lake.transaction():
-        lake.execute("call ducklake_rewrite_data_files('lake')")
+        ducklake.rewrite_files(lake)
     for name in emptied:
         with lake.transaction():
-            lake.execute(
-                f"call ducklake_rewrite_data_files('lake', {literal(name)}, schema => 'raw', "
-                "delete_threshold => 0)"
-            )
+            ducklake.rewrite_all_files(lake, raw_table=name)
     with lake.transaction():
-        expired = lake.rows(
-            "call ducklake_expire_snapshots('lake', "
-            f"older_than => now() - interval '{_seconds(keep)} seconds')"
-        )
+        expired = ducklake.expire_older(lake, keep)
     flush_files(lake.path)  # the catalog must forget a file before the disk does
-    removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
-    removed += lake.rows(
-        "call ducklake_delete_orphaned_files('lake', "
-        f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
-    )
-    return Shrunk(files_before=before, snapshots_expired=len(expired), files_removed=len(removed))
+    removed = ducklake.remove_unused_files(lake) + ducklake.remove_strays(lake, OLDEST_STRAY)
+    return Shrunk(files_before=before, snapshots_expired=expired, files_removed=removed)
 
 
 def _refuse_changed_files(lake: Lake) -> None:
@@ -157,9 +147,5 @@ def one_thread(lake: Lake) -> Iterator[None]:
 
 
 def _files(lake: Lake) -> int:
-    [(count,)] = lake.rows("select coalesce(sum(file_count), 0) from ducklake_table_info('lake')")
-    return int(count)
-
-
-def _seconds(length: timedelta) -> int:
-    return int(length.total_seconds())
+    files, *_ = ducklake.storage(lake)
+    return files

@@ -8,7 +8,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.empty_tables import add_statistics
+from fleetlake.lake.ducklake import add_statistics
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.lake.evolution.new_columns import fill_gained
 from fleetlake.lake.evolution.registry import register_columns

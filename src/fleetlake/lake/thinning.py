@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from fleetlake.errors import LakeBusy
-from fleetlake.lake.attach import METADATA
+from fleetlake.lake import ducklake
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import files_lock
@@ -21,18 +21,6 @@ KEEP_ALL = timedelta(hours=3)
 
 FEWEST = 100
 """Fewer snapshots than this are not worth a change of the catalog."""
-
-_ENDED = f"""
-with snapshots as (
-    select snapshot_id as id, snapshot_time::timestamptz as made_at
-    from {METADATA}.ducklake_snapshot
-)
-select id from (
-    select *, max(id) over (partition by date_trunc('hour', made_at)) as last_of_hour from snapshots
-)
-where id <> last_of_hour and made_at < now() - to_seconds(?)
-order by id
-"""
 
 _EXPORTED = "select snapshot_id from meta.exports"
 """The next export asks for the changes from there, by the snapshot that followed."""
@@ -44,15 +32,15 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
     It leaves them to a later call if they are few, or while a backup copies files. The commit lock
     must be held.
     """
-    ended = [number for (number,) in lake.rows(_ENDED, [keep_all.total_seconds()])]
+    ended = ducklake.between_hours(lake, keep_all)
     if len(ended) < FEWEST:
         return 0
     held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
     ended = [number for number in ended if number not in held]
     with suppress(LakeBusy), files_lock(lake.path, seconds=0):
         with lake.transaction():
-            lake.execute(f"call ducklake_expire_snapshots('lake', versions => {ended})")
+            ducklake.expire(lake, ended)
         flush_files(lake.path)  # the catalog must forget a file before the disk does
-        lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        ducklake.remove_unused_files(lake)
         return len(ended)
     return 0

@@ -26,10 +26,9 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
-from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.connection import stoppable
+from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, add_statistics, newest_snapshot
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import another_build, build_lock, commit_lock
 from fleetlake.lake.run_log import record_build, record_stale_marts
@@ -57,7 +56,7 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.switch import AS_BEFORE, AS_FILES, Switcher
+from fleetlake.marts.switch import Switcher
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
 
@@ -295,11 +294,11 @@ def _switch(
     shown = [node for node in good if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
     connection.execute("BEGIN")
-    connection.execute(AS_FILES)
+    connection.execute(FILES_ONLY)
     for node in shown:
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
-    connection.execute(AS_BEFORE)
+    connection.execute(FILES_OR_CATALOG)
     is_listed = is_full or switcher.created
     dropped = drop_marts_without_model(connection) if is_listed else ()
     models = tuple(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.changed_tables import changed_tables, newest_snapshot
+from fleetlake.lake.ducklake import changed_tables, newest_snapshot
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts

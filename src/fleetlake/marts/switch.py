@@ -13,16 +13,13 @@ from functools import cached_property
 
 import duckdb
 
+from fleetlake.lake.ducklake import files_of
 from fleetlake.marts.dbt import NodeResult
-from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.quoting import quoted
 
 _DATABASES = ["build", "lake"]
 BUILT_AT = "built_at"
 """Column of an incremental mart: when a build computed the row."""
-
-AS_FILES = "SET ducklake_default_data_inlining_row_limit = 0"
-AS_BEFORE = "RESET ducklake_default_data_inlining_row_limit"
-"""Statements before and after the switch, so that the catalog keeps no rows of marts itself."""
 
 FEW_ROWS = 50_000
 """A table of up to this many rows is rewritten: it stays one file of a few megabytes."""
@@ -120,8 +117,7 @@ class Switcher:
     def _files(self, node: NodeResult) -> int:
         """Return how many data files of the lake hold a mart."""
         found = self.connection.execute(
-            f"SELECT count(*) FROM ducklake_list_files('lake', {literal(node.name)},"
-            f" schema => {literal(node.schema)})"
+            f"SELECT count(*) FROM {files_of(node.schema, node.name)}"
         ).fetchone()
         return int(found[0]) if found else 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fleetlake.lake import Lake
 from fleetlake.lake.attach import CATALOG, FILES
+from fleetlake.lake.ducklake import storage
 from fleetlake.lake_address import LakeAddress
 from fleetlake.monitoring.load_schedule import load_intervals
 from fleetlake.monitoring.status import LakeStatus, lake_now, lake_status
@@ -177,12 +178,7 @@ def _events(lake: Lake) -> dict[str, int]:
 
 
 def _storage(lake: Lake) -> Storage:
-    [counts] = lake.rows(
-        "select coalesce(sum(file_count), 0)::bigint, "
-        "coalesce(sum(file_size_bytes), 0)::bigint, coalesce(sum(delete_file_count), 0)::bigint, "
-        "coalesce(sum(delete_file_size_bytes), 0)::bigint from ducklake_table_info('lake')"
-    )
-    files, size, deletes, delete_size = counts
+    files, size, deletes, delete_size = storage(lake)
     return Storage(
         data_files=files,
         data_bytes=size,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.audit_trail import EventKind
-from fleetlake.lake.changed_tables import count_removals
+from fleetlake.lake.audit_trail import EventKind, count_removals
 from fleetlake.lake.meta_tables import has_meta
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files
+from fleetlake.lake.byte_purge import purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
+from fleetlake.lake.ducklake import data_files
 from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
 from fleetlake.lake.locks import Patience, commit_lock, quiet_lake

@@ -25,6 +25,7 @@ import duckdb
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.ducklake import files_of
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
@@ -256,7 +257,7 @@ class _Snapshot:
         self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
     ) -> str:
         """Return a digest of the table's files and layout."""
-        listed = f"ducklake_list_files('lake', {literal(table)}, schema => {literal(schema)})"
+        listed = files_of(schema, table)
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
         inlined = self.lake.rows(f"SELECT count(*), max(snapshot_id) FROM {schema}.{quoted(table)}")
         return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.ducklake import end_removals, files_in, identity_of
 from fleetlake.lake.locks import open_lock
 from fleetlake.machine.io_faults import io_fault
 
@@ -70,26 +71,16 @@ def _prepared(copy: sqlite3.Connection, path: Path, lake: Path) -> CatalogCopy:
             f"The catalog of the lake in {lake} is damaged: {said}.",
             remedy="Restore the lake from an earlier backup, which is unchanged.",
         )
-    # No snapshot reads these any more, and a later cleanup would look for them in vain.
-    copy.execute("delete from ducklake_files_scheduled_for_deletion")
-    copy.commit()
-    [(lake_id,)] = copy.execute("select schema_uuid from ducklake_schema where schema_id = 0")
-    [(snapshot_id,)] = copy.execute("select max(snapshot_id) from ducklake_snapshot")
+    end_removals(copy)
+    lake_id, snapshot_id = identity_of(copy)
     return CatalogCopy(
         path=path, lake_id=lake_id, snapshot_id=snapshot_id, files=_files(copy, lake)
     )
 
 
 def _files(copy: sqlite3.Connection, lake: Path) -> dict[str, int]:
-    listed = " union ".join(
-        "select s.path, t.path, f.path, f.file_size_bytes, "
-        "s.path_is_relative and t.path_is_relative and f.path_is_relative "
-        f"from {kind} f join ducklake_table t using (table_id) "
-        "join ducklake_schema s using (schema_id)"
-        for kind in ("ducklake_data_file", "ducklake_delete_file")
-    )
     files: dict[str, int] = {}
-    for schema, table, name, size, is_relative in copy.execute(listed):
+    for schema, table, name, size, is_relative in files_in(copy):
         if not is_relative:
             raise LakeError(
                 f"The catalog of the lake in {lake} names a file outside the lake, {name}.",

@@ -1,18 +1,16 @@
-"""Checking the catalog: the pages of its SQLite file, and whether its tables agree.
+"""Checking the catalog: the pages of its SQLite file.
 
 SQLite keeps no checksums, so a changed value within a page is found only if it contradicts another
 one, such as a file's size.
 """
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 from fleetlake.errors import LakeBusy
-from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG, METADATA
-from fleetlake.lake.connection import Lake
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.locks import open_lock
 from fleetlake.machine.io_faults import io_fault
 
@@ -45,34 +43,3 @@ def page_faults(lake: Path) -> list[str]:
             ) from None
         return [str(error)]
     return [" ".join(str(text).split()) for (text,) in found if text != "ok"]
-
-
-_CONTRADICTIONS = {
-    "data files of no table": (
-        f"select count(*) from {METADATA}.ducklake_data_file where table_id not in "
-        f"(select table_id from {METADATA}.ducklake_table)"
-    ),
-    "delete files of no data file": (
-        f"select count(*) from {METADATA}.ducklake_delete_file where data_file_id not in "
-        f"(select data_file_id from {METADATA}.ducklake_data_file)"
-    ),
-    "tables of no schema": (
-        f"select count(*) from {METADATA}.ducklake_table where schema_id not in "
-        f"(select schema_id from {METADATA}.ducklake_schema)"
-    ),
-    "files newer than the newest snapshot": (
-        f"select count(*) from {METADATA}.ducklake_data_file where begin_snapshot > "
-        f"(select max(snapshot_id) from {METADATA}.ducklake_snapshot)"
-    ),
-    "files with the name of another one": (
-        f"select count(*) - count(distinct (table_id, path)) from {METADATA}.ducklake_data_file"
-    ),
-}
-
-
-def contradictions(lake: Lake) -> Iterator[str]:
-    """Yield what the catalog's tables say against each other."""
-    for what, sql in _CONTRADICTIONS.items():
-        [(count,)] = lake.rows(sql)
-        if count:
-            yield f"{count:,} {what}"

@@ -10,7 +10,8 @@ from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import open_as_is, require_lake
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.catalog_checks import contradictions, page_faults
+from fleetlake.lake.ducklake import contradictions
+from fleetlake.lake.integrity.catalog_checks import page_faults
 from fleetlake.lake.integrity.checksums import known_checksums
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.file_checks import FileChecks

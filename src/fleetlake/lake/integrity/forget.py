@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
+from fleetlake.lake import ducklake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling, polled_endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.checksums import forget_checksums
 from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
-from fleetlake.lake.integrity.losses import REPROVED, Loss, file_columns
+from fleetlake.lake.integrity.losses import REPROVED, Loss
 from fleetlake.lake.integrity.meta_repair import (
     balance_loads,
     forget_all_proofs,
@@ -71,7 +72,7 @@ def forget_losses(
         _put_stand_ins(lake, tables)
         _flush_deletes(lake, tables)
         # Otherwise DuckLake lists up to ten deleted rows in the catalog and keeps their file.
-        lake.execute("set ducklake_default_data_inlining_row_limit = 0")
+        lake.execute(ducklake.FILES_ONLY)
         with lake.transaction():
             rows = {table.name: _drop_rows(lake, table) for table in tables}
             for table in tables:
@@ -116,7 +117,7 @@ def _put_stand_ins(lake: Lake, tables: Sequence[_TableLoss]) -> None:
         file for one in tables if not one.is_mart for loss in one.losses for file in loss.files
     ]
     for file in sorted(files, key=lambda file: file.is_delete):
-        columns = [] if file.is_delete else file_columns(lake, file)
+        columns = [] if file.is_delete else ducklake.file_columns(lake, file.data_file_id)
         store.replace(file.name, stand_in(file, columns))
 
 
@@ -128,11 +129,7 @@ def _flush_deletes(lake: Lake, tables: Sequence[_TableLoss]) -> None:
     with one_thread(lake):
         for table in tables:
             if not table.is_mart:
-                schema, name = (literal(part) for part in table.name.split(".", 1))
-                lake.execute(
-                    "call ducklake_flush_inlined_data('lake', "
-                    f"schema_name => {schema}, table_name => {name})"
-                )
+                ducklake.flush_rows(lake, *table.name.split(".", 1))
 
 
 def _drop_rows(lake: Lake, table: _TableLoss) -> int:
@@ -203,5 +200,5 @@ def _expire(lake: Lake, files: Sequence[ListedFile]) -> None:
         if any(file.begun <= number < ends[file.name] for file in files)
     ]
     if lost:
-        lake.execute(f"call ducklake_expire_snapshots('lake', versions => {lost})")
-    lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        ducklake.expire(lake, lost)
+    ducklake.remove_unused_files(lake)

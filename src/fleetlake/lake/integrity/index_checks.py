@@ -9,9 +9,9 @@ from datetime import datetime
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.attach import METADATA
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import newest_times, raw_tables
 from fleetlake.lake.integrity.damage import Damage, DamageKind
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.quoting import literal, quoted
@@ -58,12 +58,7 @@ def index_damages(lake: Lake) -> Iterator[Damage]:
 
 def count_rows(lake: Lake) -> dict[str, int]:
     """Return the rows of each raw table, as the catalog counts them."""
-    present = lake.rows(
-        f"select t.table_name from {METADATA}.ducklake_table t "
-        f"join {METADATA}.ducklake_schema s using (schema_id) "
-        "where t.end_snapshot is null and s.schema_name = 'raw'"
-    )
-    named = [name for (name,) in present if name in ENDPOINTS]
+    named = [name for name in raw_tables(lake) if name in ENDPOINTS]
     each = (f"select {literal(name)}, count(*) from raw.{quoted(name)}" for name in named)
     return dict(lake.rows(" union all ".join(each))) if named else {}
 
@@ -112,20 +107,7 @@ def _missing_newest(
 
 def newest_in_files(lake: Lake) -> dict[str, datetime]:
     """Return the newest event time in the files of each raw table, by the catalog's statistics."""
-    found = lake.rows(
-        "select t.table_name, c.column_name, max(s.max_value) "
-        f"from {METADATA}.ducklake_file_column_stats s "
-        f"join {METADATA}.ducklake_data_file f using (data_file_id) "
-        f"join {METADATA}.ducklake_table t on t.table_id = f.table_id "
-        f"join {METADATA}.ducklake_schema h using (schema_id) "
-        f"join {METADATA}.ducklake_column c on c.table_id = t.table_id "
-        "and c.column_id = s.column_id and c.end_snapshot is null "
-        "where f.end_snapshot is null and t.end_snapshot is null and h.schema_name = 'raw' "
-        "and c.column_type = 'timestamptz' group by all"
-    )
     events = {(e.name, e.event_time) for e in ENDPOINTS.values()}
     return {
-        table: datetime.fromisoformat(newest)
-        for table, column, newest in found
-        if (table, column) in events and newest
+        table: at for (table, column), at in newest_times(lake).items() if (table, column) in events
     }

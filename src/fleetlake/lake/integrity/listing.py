@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import FILES, METADATA
+from fleetlake.lake.attach import FILES
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import files_of_all_snapshots, files_to_remove
 from fleetlake.lake_address import LakeAddress
 
 if TYPE_CHECKING:
@@ -63,33 +64,12 @@ class ListedFile:
         return f"{self.schema}.{self.table}"
 
 
-_TABLES = (
-    "with tables as (select table_id, max_by(table_name, begin_snapshot) as table_name, "
-    "max_by(schema_id, begin_snapshot) as schema_id, max_by(path, begin_snapshot) as path, "
-    "max_by(path_is_relative::int, begin_snapshot) as is_relative "
-    f"from {METADATA}.ducklake_table group by table_id) "  # a renamed table has several rows
-)
-
-
 def listed_files(lake: Lake) -> list[ListedFile]:
     """Return the files that any snapshot of a lake reads, by name.
 
     Raises: LakeError for a file outside the lake, which fleetlake never writes.
     """
-    kinds = (
-        ("ducklake_data_file", "false", "record_count"),
-        ("ducklake_delete_file", "true", "delete_count"),
-    )
-    each = (
-        "select s.path as schema_path, t.path as table_path, f.path as file_path, "
-        "s.path_is_relative::int + t.is_relative + f.path_is_relative::int as relative, "
-        f"s.schema_name, t.table_name, f.table_id, f.data_file_id, {is_delete}, f.{rows}, "
-        "f.file_size_bytes, f.footer_size, f.begin_snapshot, f.end_snapshot, "
-        f"f.encryption_key is not null from {METADATA}.{kind} f join tables t using (table_id) "
-        f"join {METADATA}.ducklake_schema s using (schema_id)"
-        for kind, is_delete, rows in kinds
-    )
-    found = lake.rows(_TABLES + " union all ".join(each))
+    found = files_of_all_snapshots(lake)
     return sorted((_listed(lake, row) for row in found), key=lambda file: file.name)
 
 
@@ -107,8 +87,7 @@ def _listed(lake: Lake, row: tuple[Any, ...]) -> ListedFile:
 
 def names_to_remove(lake: Lake) -> set[str]:
     """Return the files that no snapshot reads any more and the next maintenance removes."""
-    found = lake.rows(f"select path from {METADATA}.ducklake_files_scheduled_for_deletion")
-    return {str(PurePosixPath(name)) for (name,) in found}
+    return {str(PurePosixPath(name)) for name in files_to_remove(lake)}
 
 
 @dataclass(frozen=True, kw_only=True)

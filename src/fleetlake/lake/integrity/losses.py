@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import file_statistics
 from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
 from fleetlake.machine.io_faults import refuse_io_fault
 from fleetlake.planning.intervals import Interval
@@ -107,7 +107,7 @@ def describe_losses(lake: Lake, damaged: Sequence[ListedFile]) -> list[Loss]:
 def _loss(lake: Lake, files: list[ListedFile]) -> Loss:
     [file] = [one for one in files if not one.is_delete]
     deleted = sum(one.rows for one in files if one.is_delete)
-    statistics = file_statistics(lake, file)
+    statistics = file_statistics(lake, file.data_file_id)
     endpoint = ENDPOINTS.get(file.table) if file.schema == "raw" else None
     return Loss(
         file=file,
@@ -116,31 +116,6 @@ def _loss(lake: Lake, files: list[ListedFile]) -> Loss:
         held=_held(statistics, endpoint),
         devices=_devices(lake, file, statistics, endpoint),
         profile=statistics.get("account_profile", (None,))[0] or DEFAULT_PROFILE,
-    )
-
-
-def file_statistics(lake: Lake, file: ListedFile) -> dict[str, tuple[str | None, str | None]]:
-    """Return the smallest and the largest value of each column of a file, as the catalog has it."""
-    found = lake.rows(
-        "select c.column_name, s.min_value, s.max_value "
-        f"from {METADATA}.ducklake_file_column_stats s "
-        f"join {METADATA}.ducklake_column c on c.table_id = s.table_id "
-        "and c.column_id = s.column_id and c.end_snapshot is null and c.parent_column is null "
-        "where s.data_file_id = ?",
-        [file.data_file_id],
-    )
-    return {name: (low, high) for name, low, high in found}
-
-
-def file_columns(lake: Lake, file: ListedFile) -> list[tuple[str, int]]:
-    """Return the columns that a data file has, by name and field id."""
-    return lake.rows(
-        "select distinct c.column_name, c.column_id "
-        f"from {METADATA}.ducklake_column c join {METADATA}.ducklake_file_column_stats s "
-        "on s.table_id = c.table_id and s.column_id = c.column_id "
-        "where s.data_file_id = ? and c.parent_column is null and c.end_snapshot is null "
-        "order by c.column_id",
-        [file.data_file_id],
     )
 
 

@@ -31,6 +31,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import READY, is_catalog_lost
 from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake, lake_errors
+from fleetlake.lake.ducklake import INTERNAL
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import erase_buried
 from fleetlake.lake.evolution.member_values import OLD
@@ -241,7 +242,7 @@ def _copy(new: Lake, table: str, paths: Sequence[str], chosen: str) -> int:
     held = dict(new.rows(f"select column_name, column_type from (describe {schema}.{name})"))
     found = new.rows(f"select column_name, column_type from (describe from {source})")
     for column, kind in found:
-        if column not in held and not column.startswith(("_ducklake_internal", OLD)):
+        if column not in held and not column.startswith((INTERNAL, OLD)):
             new.execute(f"alter table {schema}.{name} add column {quoted(column)} {kind}")
             held[column] = kind
     names = [column for column, _ in found if column in held]

@@ -1,0 +1,486 @@
+"""The one door to DuckLake: no other module names its tables, functions or settings.
+
+The tables are DuckLake's own, and their form changes with its format: an upgrade of DuckLake is
+checked here. The names of its functions that users' SQL may call are here too.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from fleetlake.text.quoting import literal
+
+METADATA = "__ducklake_metadata_lake"
+"""The database under which DuckDB shows the catalog's own tables."""
+
+PRESENCE = f"BEGIN; USE {METADATA}"
+"""Opens the catalog file in a transaction that reads nothing and so blocks no checkpoint."""
+
+FILES_ONLY = "set ducklake_default_data_inlining_row_limit = 0"
+"""From here on, the connection writes each row to a file."""
+
+FILES_OR_CATALOG = "reset ducklake_default_data_inlining_row_limit"
+"""From here on, it writes few rows to the catalog, as the lake's own setting says."""
+
+_CATALOG_ONLY = "set ducklake_default_data_inlining_row_limit = 1000"
+
+READ_FUNCTIONS = (
+    *("ducklake_snapshots", "ducklake_current_snapshot", "ducklake_last_committed_snapshot"),
+    *("ducklake_table_info", "ducklake_list_files", "ducklake_options", "ducklake_settings"),
+    *("ducklake_table_changes", "ducklake_table_insertions", "ducklake_table_deletions"),
+    *("snapshots", "current_snapshot", "last_committed_snapshot", "table_info", "options"),
+    *("table_changes", "table_insertions", "table_deletions", "settings"),
+)
+"""DuckLake's functions that only read."""
+
+CATALOG_EXISTS = "select to_regclass('ducklake_snapshot') is not null"
+CATALOG_IS_WRITABLE = "select has_table_privilege('ducklake_snapshot', 'INSERT')"
+CATALOG_TABLES = "select schemaname, tablename from pg_tables where tablename like 'ducklake\\_%'"
+"""Queries on a shared catalog, for PostgreSQL itself."""
+
+
+class OpenLake(Protocol):
+    """What the functions here need of an open lake."""
+
+    def execute(self, sql: str, parameters: object = None) -> Any:
+        """Run statements."""
+
+    def rows(self, sql: str, parameters: object = None) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything done within the block, or nothing."""
+
+
+def _table(name: str) -> str:
+    return f"{METADATA}.ducklake_{name}"
+
+
+_NAMED = (
+    f"{_table('table')} t join {_table('schema')} s using (schema_id) "
+    "where t.end_snapshot is null and s.end_snapshot is null"
+)
+"""The present tables `t` and their schemas `s`."""
+
+
+# Snapshots
+
+
+def newest_snapshot(lake: OpenLake) -> int:
+    """Return the lake's newest snapshot, without the changes that each of them made."""
+    [(newest,)] = lake.rows(f"select max(snapshot_id) from {_table('snapshot')}")
+    return int(newest)
+
+
+_CHANGED = f"""
+with changed as (
+    select unnest(flatten(map_values(changes))) as what
+    from lake.snapshots() where snapshot_id > ? and snapshot_id <= ?
+)
+select distinct s.schema_name || '.' || t.table_name
+from {_table("table")} as t join {_table("schema")} as s using (schema_id)
+where t.table_id::varchar in (select what from changed)
+or s.schema_name || '.' || t.table_name in (select replace(what, '"', '') from changed)
+"""
+# The changes of a commit are a map of lists: tables by id, or by name if it created them. A
+# compaction counts as a change although it changes no rows. That costs a needless check.
+
+
+def changed_tables(lake: OpenLake, after: int, until: int) -> frozenset[str] | None:
+    """Return the tables that commits changed after one snapshot, up to another.
+
+    None means unknown: some of these snapshots have expired, or the lake was restored from an
+    earlier state.
+    """
+    [(known,)] = lake.rows(
+        "select count(*) from lake.snapshots() where snapshot_id > ? and snapshot_id <= ?",
+        [after, until],
+    )
+    if known != until - after:
+        return None
+    return frozenset(name for (name,) in lake.rows(_CHANGED, [after, until]))
+
+
+_NOT_LAST_OF_HOUR = f"""
+with snapshots as (
+    select snapshot_id as id, snapshot_time::timestamptz as made_at from {_table("snapshot")}
+)
+select id from (
+    select *, max(id) over (partition by date_trunc('hour', made_at)) as last_of_hour from snapshots
+)
+where id <> last_of_hour and made_at < now() - to_seconds(?)
+order by id
+"""
+
+
+def between_hours(lake: OpenLake, older_than: timedelta) -> list[int]:
+    """Return the snapshots older than this that are not the last one of their hour."""
+    return [number for (number,) in lake.rows(_NOT_LAST_OF_HOUR, [older_than.total_seconds()])]
+
+
+def expired_condition(column: str) -> str:
+    """Return the SQL condition of rows whose column names a snapshot that has expired."""
+    return f"{column} not in (select snapshot_id from {_table('snapshot')})"
+
+
+def expire(lake: OpenLake, snapshots: Sequence[int]) -> None:
+    """Forget these snapshots; their files go with `remove_unused_files`."""
+    lake.execute(f"call ducklake_expire_snapshots('lake', versions => {[*map(int, snapshots)]})")
+
+
+def expire_older(lake: OpenLake, age: timedelta) -> int:
+    """Forget all snapshots older than this, but for the newest; return how many."""
+    return len(lake.rows(f"call ducklake_expire_snapshots('lake', older_than => {_ago(age)})"))
+
+
+# Files
+
+
+def flush_rows(lake: OpenLake, schema: str = "", table: str = "") -> None:
+    """Write the rows that the catalog holds to files: those of one table, or of all."""
+    one = f", schema_name => {literal(schema)}, table_name => {literal(table)}" if table else ""
+    lake.execute(f"call ducklake_flush_inlined_data('lake'{one})")
+
+
+def merge_files(lake: OpenLake) -> None:
+    """Write small files into fewer large ones."""
+    lake.execute("call ducklake_merge_adjacent_files('lake')")
+
+
+def rewrite_files(lake: OpenLake) -> None:
+    """Write the files anew that lost many of their rows."""
+    lake.execute("call ducklake_rewrite_data_files('lake')")
+
+
+def rewrite_all_files(lake: OpenLake, raw_table: str = "") -> None:
+    """Write every file anew that lost a row: those of one raw table, or of all tables."""
+    one = f", {literal(raw_table)}, schema => 'raw'" if raw_table else ""
+    lake.execute(f"call ducklake_rewrite_data_files('lake'{one}, delete_threshold => 0)")
+
+
+def remove_unused_files(lake: OpenLake) -> int:
+    """Delete the files that no snapshot reads; return how many."""
+    return len(lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)"))
+
+
+def remove_strays(lake: OpenLake, age: timedelta) -> int:
+    """Delete the files older than this that the catalog does not name; return how many."""
+    return len(lake.rows(f"call ducklake_delete_orphaned_files('lake', older_than => {_ago(age)})"))
+
+
+def _ago(age: timedelta) -> str:
+    return f"now() - interval '{int(age.total_seconds())} seconds'"
+
+
+@contextmanager
+def rows_in_catalog(lake: OpenLake) -> Iterator[None]:
+    """Write the rows of the block to the catalog: each would be a small file."""
+    lake.execute(_CATALOG_ONLY)
+    yield
+    lake.execute(FILES_OR_CATALOG)
+
+
+def storage(lake: OpenLake) -> tuple[int, int, int, int]:
+    """Return the data files and their bytes, and the delete files and theirs."""
+    [counts] = lake.rows(
+        "select coalesce(sum(file_count), 0)::bigint, "
+        "coalesce(sum(file_size_bytes), 0)::bigint, coalesce(sum(delete_file_count), 0)::bigint, "
+        "coalesce(sum(delete_file_size_bytes), 0)::bigint from ducklake_table_info('lake')"
+    )
+    files, size, deletes, delete_size = map(int, counts)
+    return files, size, deletes, delete_size
+
+
+def files_of(schema: str, table: str) -> str:
+    """Return the SQL relation of a table's present files: `data_file` and `delete_file`."""
+    return f"ducklake_list_files('lake', {literal(table)}, schema => {literal(schema)})"
+
+
+def data_files(lake: OpenLake) -> dict[str, str]:
+    """Return the table of each data file that the catalog names, by the file's name."""
+    return dict(
+        lake.rows(
+            f"select f.path, s.schema_name || '.' || t.table_name from {_table('data_file')} f "
+            f"join {_table('table')} t using (table_id) join {_table('schema')} s using (schema_id)"
+        )
+    )
+
+
+_FILE_KINDS = (("data_file", "false", "record_count"), ("delete_file", "true", "delete_count"))
+_LATEST_NAMES = (
+    "with tables as (select table_id, max_by(table_name, begin_snapshot) as table_name, "
+    "max_by(schema_id, begin_snapshot) as schema_id, max_by(path, begin_snapshot) as path, "
+    "max_by(path_is_relative::int, begin_snapshot) as is_relative "
+    f"from {_table('table')} group by table_id) "  # a renamed table has several rows
+)
+
+
+def files_of_all_snapshots(lake: OpenLake) -> list[tuple[Any, ...]]:
+    """Return the files that any snapshot reads.
+
+    Each is the paths of its schema, its table and itself, how many of these are relative, and then
+    the members of `fleetlake.lake.integrity.listing.ListedFile` but the name.
+    """
+    each = (
+        "select s.path as schema_path, t.path as table_path, f.path as file_path, "
+        "s.path_is_relative::int + t.is_relative + f.path_is_relative::int as relative, "
+        f"s.schema_name, t.table_name, f.table_id, f.data_file_id, {is_delete}, f.{rows}, "
+        "f.file_size_bytes, f.footer_size, f.begin_snapshot, f.end_snapshot, "
+        f"f.encryption_key is not null from {_table(kind)} f join tables t using (table_id) "
+        f"join {_table('schema')} s using (schema_id)"
+        for kind, is_delete, rows in _FILE_KINDS
+    )
+    return lake.rows(_LATEST_NAMES + " union all ".join(each))
+
+
+def files_to_remove(lake: OpenLake) -> list[str]:
+    """Return the files that no snapshot reads any more and the next maintenance removes."""
+    return [
+        name for (name,) in lake.rows(f"select path from {_table('files_scheduled_for_deletion')}")
+    ]
+
+
+# A catalog's copy, which SQLite opens without DuckDB
+
+
+def end_removals(copy: sqlite3.Connection) -> None:
+    """Forget the files that await removal: a later cleanup would look for them in vain."""
+    copy.execute("delete from ducklake_files_scheduled_for_deletion")
+    copy.commit()
+
+
+def identity_of(copy: sqlite3.Connection) -> tuple[str, int]:
+    """Return the lake's id and its newest snapshot."""
+    [(lake_id,)] = copy.execute("select schema_uuid from ducklake_schema where schema_id = 0")
+    [(snapshot_id,)] = copy.execute("select max(snapshot_id) from ducklake_snapshot")
+    return lake_id, snapshot_id
+
+
+def files_in(copy: sqlite3.Connection) -> Iterator[tuple[str, str, str, int, bool]]:
+    """Yield of each file the paths of schema, table and itself, its bytes, if all are relative."""
+    yield from copy.execute(
+        " union ".join(
+            "select s.path, t.path, f.path, f.file_size_bytes, "
+            "s.path_is_relative and t.path_is_relative and f.path_is_relative "
+            f"from ducklake_{kind} f join ducklake_table t using (table_id) "
+            "join ducklake_schema s using (schema_id)"
+            for kind, _, _ in _FILE_KINDS
+        )
+    )
+
+
+# Tables and what changed in them
+
+
+def table_uuid(lake: OpenLake, schema: str, table: str) -> str:
+    """Return the id of a table, which it keeps when it is renamed and a new one does not get."""
+    [(uuid,)] = lake.rows(
+        f"select t.table_uuid::varchar from {_NAMED} and s.schema_name = ? and t.table_name = ?",
+        [schema, table],
+    )
+    return str(uuid)
+
+
+def raw_tables(lake: OpenLake) -> list[str]:
+    """Return the names of the tables in `raw`."""
+    return [
+        name
+        for (name,) in lake.rows(f"select t.table_name from {_NAMED} and s.schema_name = 'raw'")
+    ]
+
+
+def feed(schema: str, table: str, first: int, last: int) -> Iterator[tuple[str, bool]]:
+    """Yield the SQL relations of the rows of snapshots, and whether these arrived or departed.
+
+    `ducklake_table_changes` joins both by snapshot, and gives some rows twice: of rows that the
+    catalog held, it dates deletes wrongly once they are in files (observed 2026-11-25 with 1.5.5).
+    """
+    window = f"'lake', {literal(schema)}, {literal(table)}, {first}, {last}"
+    for kind, is_arrival in (("insertions", True), ("deletions", False)):
+        yield f"ducklake_table_{kind}({window})", is_arrival
+
+
+UNUSED_TABLES = (
+    f"select schema_name || '.' || table_name from {_table('table_stats')} join "
+    f"{_table('table')} t using (table_id) join {_table('schema')} s using (schema_id) "
+    "where next_row_id = 0 and t.end_snapshot is null and s.end_snapshot is null"
+)
+"""The tables that never had a row."""
+
+
+# Statistics
+
+_LACKING = (
+    f"from {_table('schema')} s join {_table('table')} t using (schema_id) {{}} "
+    "where schema_name in ('raw', 'meta', 'marts') and s.end_snapshot is null "
+    f"and t.end_snapshot is null and table_id not in (select table_id from {_table('table_stats')})"
+    f" and table_id not in (select table_id from {_table('data_file')})"
+)
+"""Only tables of fleetlake, which are written under a lock: a user may be filling another one."""
+
+
+def add_statistics(lake: OpenLake) -> None:
+    """Give statistics to fleetlake's tables that never had a row, in a transaction of their own.
+
+    DuckLake writes a table's statistics with its first row. Until then it queries the catalog again
+    for each column of each query: 0.3 s for forty columns (observed 2026-11-22; fixed after 1.5.5).
+    So an empty table gets what DuckLake leaves behind when it inserts a row and deletes it in one
+    transaction. DuckLake itself needs two thirds of the creation of a lake for that.
+
+    DuckLake writes in its transactions with a connection that nothing else can use, so this is a
+    second transaction. If the process is killed before it, queries are slow until rows arrive.
+    """
+    with lake.transaction():
+        lake.execute(
+            f"insert into {_table('table_column_stats')} by name "
+            "select table_id, column_id, true as contains_null "
+            + _LACKING.format(f"join {_table('column')} c using (table_id)")
+            + " and c.end_snapshot is null"
+        )
+        lake.execute(
+            f"insert into {_table('table_stats')} by name select table_id, 0 as record_count, "
+            "0 as next_row_id, 0 as file_size_bytes " + _LACKING.format("")
+        )
+
+
+def correct_statistics(lake: OpenLake) -> None:
+    """Set the least and greatest value of each column to those of the present files.
+
+    DuckLake 1.5.5 only ever widens these: they would keep an erased name (observed 2026-11-23).
+    """
+    for kind, typed in _SQL_TYPES.items():
+        wrong = lake.rows(
+            "select s.table_id, s.column_id, min(f.min_value::$)::varchar as least, "
+            "max(f.max_value::$)::varchar as greatest "
+            f"from {_table('table_column_stats')} s "
+            f"join {_table('column')} c using (table_id, column_id) "
+            f"left join {_table('file_column_stats')} f using (table_id, column_id) "
+            "where c.end_snapshot is null and s.extra_stats is null and c.column_type = ? "
+            "group by s.table_id, s.column_id, s.min_value, s.max_value "
+            "having least is distinct from s.min_value "
+            "or greatest is distinct from s.max_value".replace("$", typed),
+            [kind],
+        )
+        for table_id, column_id, *values in wrong:
+            least, greatest = ("null" if v is None else literal(v) for v in values)
+            lake.execute(
+                f"update {_table('table_column_stats')} "
+                f"set min_value = {least}, max_value = {greatest} "
+                f"where table_id = {int(table_id)} and column_id = {int(column_id)}"
+            )
+
+
+_SQL_TYPES = {
+    "varchar": "varchar",
+    "json": "varchar",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "integer",
+    "int64": "bigint",
+    "int128": "hugeint",
+    "float32": "float",
+    "float64": "double",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamptz": "timestamptz",
+    "timestamp": "timestamp",
+}
+"""The types of the lake's columns, as DuckLake names them, and as DuckDB does."""
+
+_TIME_RANGE = (
+    "select v.min_value::timestamptz, v.max_value::timestamptz "
+    f"from {_table('table')} t join {_table('schema')} s using (schema_id) "
+    f"join {_table('column')} c using (table_id) "
+    f"join {_table('table_column_stats')} v using (table_id, column_id) "
+    "where s.schema_name = 'raw' and t.table_name = ? and c.column_name = ? "
+    "and s.end_snapshot is null and t.end_snapshot is null and c.end_snapshot is null"
+)
+
+
+def time_range(lake: OpenLake, raw_table: str, column: str) -> tuple[datetime, datetime] | None:
+    """Return the bounds of a column of times by the table's statistics; None if unknown."""
+    found = lake.rows(_TIME_RANGE, [raw_table, column])
+    if len(found) != 1 or None in found[0]:
+        return None
+    [(first, last)] = found
+    return first, last
+
+
+def newest_times(lake: OpenLake) -> dict[tuple[str, str], datetime]:
+    """Return the newest value in the files by raw table and column of times."""
+    found = lake.rows(
+        "select t.table_name, c.column_name, max(f.max_value) "
+        f"from {_table('file_column_stats')} f "
+        f"join {_table('data_file')} d using (data_file_id) "
+        f"join {_table('table')} t on t.table_id = d.table_id "
+        f"join {_table('schema')} s using (schema_id) "
+        f"join {_table('column')} c on c.table_id = t.table_id "
+        "and c.column_id = f.column_id and c.end_snapshot is null "
+        "where d.end_snapshot is null and t.end_snapshot is null and s.schema_name = 'raw' "
+        "and c.column_type = 'timestamptz' group by all"
+    )
+    return {
+        (table, column): datetime.fromisoformat(newest) for table, column, newest in found if newest
+    }
+
+
+def file_statistics(lake: OpenLake, data_file_id: int) -> dict[str, tuple[str | None, str | None]]:
+    """Return the smallest and the largest value of each column of a file, as the catalog has it."""
+    found = lake.rows(
+        "select c.column_name, s.min_value, s.max_value "
+        f"from {_table('file_column_stats')} s "
+        f"join {_table('column')} c on c.table_id = s.table_id "
+        "and c.column_id = s.column_id and c.end_snapshot is null and c.parent_column is null "
+        "where s.data_file_id = ?",
+        [data_file_id],
+    )
+    return {name: (low, high) for name, low, high in found}
+
+
+def file_columns(lake: OpenLake, data_file_id: int) -> list[tuple[str, int]]:
+    """Return the columns that a data file has, by name and field id."""
+    found = lake.rows(
+        "select distinct c.column_name, c.column_id "
+        f"from {_table('column')} c join {_table('file_column_stats')} s "
+        "on s.table_id = c.table_id and s.column_id = c.column_id "
+        "where s.data_file_id = ? and c.parent_column is null and c.end_snapshot is null "
+        "order by c.column_id",
+        [data_file_id],
+    )
+    return [(name, number) for name, number in found]
+
+
+INTERNAL = "_ducklake_internal"
+"""Beginning of the names of the columns that DuckLake adds to a data file."""
+
+_CONTRADICTIONS = {
+    "data files of no table": (
+        f"select count(*) from {_table('data_file')} where table_id not in "
+        f"(select table_id from {_table('table')})"
+    ),
+    "delete files of no data file": (
+        f"select count(*) from {_table('delete_file')} where data_file_id not in "
+        f"(select data_file_id from {_table('data_file')})"
+    ),
+    "tables of no schema": (
+        f"select count(*) from {_table('table')} where schema_id not in "
+        f"(select schema_id from {_table('schema')})"
+    ),
+    "files newer than the newest snapshot": (
+        f"select count(*) from {_table('data_file')} where begin_snapshot > "
+        f"(select max(snapshot_id) from {_table('snapshot')})"
+    ),
+    "files with the name of another one": (
+        f"select count(*) - count(distinct (table_id, path)) from {_table('data_file')}"
+    ),
+}
+
+
+def contradictions(lake: OpenLake) -> Iterator[str]:
+    """Yield what the catalog's tables say against each other."""
+    for what, sql in _CONTRADICTIONS.items():
+        [(count,)] = lake.rows(sql)
+        if count:
+            yield f"{count:,} {what}"
