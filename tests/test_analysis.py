@@ -62,7 +62,7 @@ def test_a_lazy_frame_has_the_rows_that_polars_would_keep(lake):
     everything = pl.DataFrame(lake.marts.trips.arrow())
 
     for name, condition in FILTERS.items():
-        found = lake.marts.trips.pl().filter(condition).collect().sort("router_id")
+        found = lake.marts.trips.pl(lazy=True).filter(condition).collect().sort("router_id")
 
         assert found.equals(everything.filter(condition).sort("router_id")), name
         assert 0 < found.height < everything.height, name
@@ -77,31 +77,40 @@ def test_a_lazy_frame_reads_only_the_columns_and_rows_that_are_needed(lake, monk
         return seen[-1]
 
     monkeypatch.setattr(frames, "split_filter", split)
-    frame = lake.marts.trips.pl().filter(pl.col("router_id") == 3).select("distance_km")
+    frame = lake.marts.trips.pl(lazy=True).filter(pl.col("router_id") == 3).select("distance_km")
 
     assert frame.collect().rows() == [(0.75,)]
     assert [sql for sql, _ in seen] == ['"router_id" = 3']
 
 
 def test_frames_of_the_same_tables_can_be_joined_and_cut(lake):
-    trips = lake.marts.trips.pl()
+    trips = lake.marts.trips.pl(lazy=True)
     early, late = trips.filter(pl.col("router_id") < 6), trips.filter(pl.col("router_id") > 3)
 
     both = early.join(late, on="router_id").collect()
 
     assert sorted(both["router_id"]) == [4, 5]
-    assert lake.marts.points.pl().head(3).collect().height == 3
+    assert lake.marts.points.pl(lazy=True).head(3).collect().height == 3
     assert trips.sort("distance_km", descending=True).head(1).collect()["router_id"].item() == 9
 
 
+def test_a_frame_has_its_rows_without_a_collect(lake):
+    frame = lake.marts.trips.pl()
+
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.equals(lake.marts.trips.pl(lazy=True).collect())
+
+
 def test_times_are_in_utc(lake):
-    assert lake.marts.trips.pl().collect_schema()["started_at"] == pl.Datetime("us", "UTC")
+    assert lake.marts.trips.pl().schema["started_at"] == pl.Datetime("us", "UTC")
+    assert lake.marts.trips.pl(lazy=True).collect_schema()["started_at"] == pl.Datetime("us", "UTC")
 
 
 def test_a_raw_table_and_a_query_are_frames_too(lake):
-    assert lake.raw.alerts.pl().collect()["type"].to_list() == ["reboot"]
+    assert lake.raw.alerts.pl()["type"].to_list() == ["reboot"]
     query = "select count(*) as n from marts.trips where router_id < ?"
-    assert lake.sql(query, [4]).pl().collect().rows() == [(4,)]
+    assert lake.sql(query, [4]).pl().rows() == [(4,)]
+    assert lake.sql(query, [4]).pl(lazy=True).collect().rows() == [(4,)]
     assert lake.sql(query, [4]).arrow().to_pylist() == [{"n": 4}]
     assert lake.sql(query, [4]).df()["n"].tolist() == [4]
 
@@ -147,7 +156,7 @@ def test_only_one_query_is_run(lake):
 def test_a_query_that_fails_on_a_late_value_says_so_however_it_is_read(lake):
     failing = lake.sql(f"select sqrt({MANY - 2} - n) as root from marts.points")
 
-    for read in (failing.arrow, lambda: [*failing.batches(1000)], failing.pl().collect):
+    for read in (failing.arrow, lambda: [*failing.batches(1000)], failing.pl(lazy=True).collect):
         with pytest.raises(UsageError, match="DuckDB rejected this query: Out of Range Error"):
             read()
 
@@ -174,9 +183,9 @@ def test_the_lake_as_of_a_time_has_the_rows_of_then(lake_path):
 
     with fleetlake.open(lake_path) as lake:
         then = lake.as_of(between)
-        assert then.marts.trips.pl().collect().height == 1
+        assert then.marts.trips.pl(lazy=True).collect().height == 1
         assert then.sql("from marts.trips").arrow().num_rows == 1
-        assert lake.marts.trips.pl().collect().height == 2
+        assert lake.marts.trips.pl(lazy=True).collect().height == 2
         with pytest.raises(UsageError, match=r"no snapshot from 1999-01-01 .* oldest one is from"):
             lake.as_of("1999-01-01")
         with pytest.raises(UsageError, match="'soon' is not a time"):
@@ -188,7 +197,7 @@ def test_a_load_commits_while_a_frame_is_being_read(lake_path):
         opened.execute(f"create table marts.points as select n from range({MANY}) as t(n)")
 
     with fleetlake.open(lake_path) as lake:
-        frame, batches = lake.marts.points.pl(), lake.marts.points.batches(1000)
+        frame, batches = lake.marts.points.pl(lazy=True), lake.marts.points.batches(1000)
         first = next(batches)
         with open_lake(lake_path) as writer, writer.transaction():
             writer.execute("insert into marts.points values (-1)")
@@ -203,7 +212,7 @@ def test_a_load_of_the_service_commits_while_a_frame_is_open_and_a_later_read_se
     sim = make_sim(routers=3, days=1)
     sim.ingest("alerts")
     with fleetlake.open(sim.settings().lake) as lake:
-        frame, batches = lake.raw.alerts.pl(), lake.raw.alerts.batches(10)
+        frame, batches = lake.raw.alerts.pl(lazy=True), lake.raw.alerts.batches(10)
         read = [next(batches)]
         before = frame.select(pl.len()).collect().item()
         sim.advance(86_400)
@@ -220,7 +229,7 @@ def test_a_published_snapshot_is_read_by_the_same_names(filled, tmp_path):
     publish(filled, tmp_path / "published", raw=["alerts"])
 
     with fleetlake.open(tmp_path / "published", published=True) as snapshot:
-        assert snapshot.marts.trips.pl().collect().height == 10
+        assert snapshot.marts.trips.pl(lazy=True).collect().height == 10
         assert snapshot.raw.alerts.arrow().num_rows == 1
         assert snapshot.sql("from marts.trips limit 2").arrow().num_rows == 2
         with pytest.raises(UsageError, match="A published snapshot is one moment"):
@@ -245,8 +254,8 @@ def test_a_closed_lake_says_so(filled):
 
 @pytest.mark.proof
 def test_a_frame_can_be_read_without_keeping_the_lake_it_came_from(filled):
-    frame = fleetlake.open(filled).marts.trips.pl()
-    then = fleetlake.open(filled).as_of(datetime.now(UTC)).sql("from marts.trips").pl()
+    frame = fleetlake.open(filled).marts.trips.pl(lazy=True)
+    then = fleetlake.open(filled).as_of(datetime.now(UTC)).sql("from marts.trips").pl(lazy=True)
     gc.collect()
 
     assert frame.collect().height == then.collect().height == 10

@@ -21,8 +21,8 @@ def open(  # noqa: A001 - `fleetlake.open()` is what a user types
     `published` opens the published snapshot instead, which needs no lake on this machine.
 
         lake = fleetlake.open()
-        lake.marts.failover_episodes.pl()  # a lazy Polars frame; also .arrow() and .df()
-        lake.sql("select count(*) from raw.alerts").pl().collect()
+        lake.marts.failover_episodes.pl()  # a Polars frame; also .arrow() and .df()
+        lake.sql("select count(*) from raw.alerts").pl()
         lake.as_of("2026-11-01").marts.trips.pl()
 
     Raises: LakeError if there is none; SettingsError for wrong settings.

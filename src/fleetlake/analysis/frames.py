@@ -1,14 +1,14 @@
-"""The rows of a table or of a query, as a lazy Polars frame, an Arrow table or a pandas frame."""
+"""The rows of a table or of a query, as a Polars frame, an Arrow table or a pandas frame."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import duckdb
-import polars as pl
 import pyarrow as pa
+from polars import DataFrame, Expr, LazyFrame
 from polars.io.plugins import register_io_source
 
 from fleetlake.analysis.filters import split_filter
@@ -16,7 +16,7 @@ from fleetlake.errors import UsageError
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame as PandasFrame
 
 OpenRelation = Callable[[], AbstractContextManager[duckdb.DuckDBPyRelation]]
 """Opens what is read, on a connection of its own, and closes it."""
@@ -30,14 +30,20 @@ class Selection:
     def __init__(self, relation: OpenRelation) -> None:
         self._relation = relation
 
-    def pl(self) -> pl.LazyFrame:
-        """Return the rows as a lazy Polars frame; times are in UTC.
+    @overload
+    def pl(self, *, lazy: Literal[False] = False) -> DataFrame: ...
+    @overload
+    def pl(self, *, lazy: Literal[True]) -> LazyFrame: ...
+    def pl(self, *, lazy: bool = False) -> DataFrame | LazyFrame:
+        """Return the rows as a Polars frame, or as a lazy one; times are in UTC.
 
-        Each `collect` reads the lake as it is then, unless the lake is opened `as_of`. Columns and
-        simple comparisons that Polars pushes down are read by DuckDB, the rest is never read.
+        Each `collect` of a lazy frame reads the lake as it is then, unless the lake is opened
+        `as_of`. DuckDB reads only the columns and rows that Polars asks for.
         """
+        if not lazy:
+            return DataFrame(self.arrow())
         with self._relation() as relation:
-            schema = pl.DataFrame(relation.limit(0).to_arrow_table()).schema
+            schema = DataFrame(relation.limit(0).to_arrow_table()).schema
         return register_io_source(partial(_frames, self._relation), schema=schema)
 
     def arrow(self) -> pa.Table:
@@ -50,7 +56,7 @@ class Selection:
         with self._relation() as relation:
             yield from relation.to_arrow_reader(rows)
 
-    def df(self) -> "DataFrame":
+    def df(self) -> "PandasFrame":
         """Return the rows as a pandas data frame. Raises: UsageError if pandas is not installed."""
         if find_spec("pandas") is None:
             raise UsageError(
@@ -98,10 +104,10 @@ def described(name: str, about: str, columns: dict[str, tuple[str, str]]) -> typ
 def _frames(
     open_relation: OpenRelation,
     with_columns: list[str] | None,
-    predicate: pl.Expr | None,
+    predicate: Expr | None,
     n_rows: int | None,
     batch_size: int | None,
-) -> Iterator[pl.DataFrame]:
+) -> Iterator[DataFrame]:
     """Yield what Polars asks for: these columns of the first rows, of which it keeps some.
 
     Each scan has its own connection, because Polars may read two at once, as in a join.
@@ -113,5 +119,5 @@ def _frames(
         if with_columns is not None:
             kept = kept.project(", ".join(map(quoted, with_columns)))
         for batch in kept.to_arrow_reader(batch_size or ROWS_AT_ONCE):
-            frame = pl.DataFrame(batch)
+            frame = DataFrame(batch)
             yield frame if own is None else frame.filter(own)
