@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
-import fleetlake.service.client
+import httpx
+
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.tables import META
 from tests.conftest import Sim
@@ -182,5 +183,9 @@ UPKEEP: tuple[Step, ...] = (
 def served(sim: Sim) -> ExitStack:
     """Have the commands of this process ask the simulated service, until the stack is closed."""
     stack = ExitStack()
-    stack.enter_context(patch.object(fleetlake.service.client, "Wire", lambda **_: sim.transport))
+    answer = sim.transport.handle_async_request
+    network = patch.object(
+        httpx.AsyncHTTPTransport, "handle_async_request", lambda _, request: answer(request)
+    )
+    stack.enter_context(network)
     return stack

@@ -109,8 +109,10 @@ class Service:
     def run(self, *words: str, role: str = "admin", wire: Any = None) -> Any:
         """Run `fleetlake alerts` and return its result."""
         load_settings.cache_clear()
-        transport = wire or self.sim.transport
-        self.patch.setattr("fleetlake.service.client.Wire", lambda **_: transport)
+        answer = (wire or self.sim.transport).handle_async_request
+        self.patch.setattr(
+            httpx.AsyncHTTPTransport, "handle_async_request", lambda _, request: answer(request)
+        )
         env = environment(
             self.folder,
             "http://localhost",

@@ -1,4 +1,4 @@
-"""Responses are limited in bytes and seconds, over both transports."""
+"""Responses are limited in bytes and seconds."""
 
 import asyncio
 import gzip
@@ -14,15 +14,11 @@ import stamina
 
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
 from fleetlake.service.bodies import DEFAULT_BOUNDS, REFUSAL_BYTES, whole_answer
-from fleetlake.service.client import Client
-from fleetlake.service.deadline import Deadline
+from fleetlake.service.client import Client, _Deadline
 from fleetlake.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-TRANSPORTS = pytest.mark.parametrize(
-    "transport", [lambda: None, httpx.AsyncHTTPTransport], ids=["own", "httpx's"]
-)
 
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -37,7 +33,7 @@ def as_many_tries_as_set() -> Iterator[None]:
 def ask(tmp_path: Path) -> Callable[..., bytes]:
     """Return a function that calls a service that responds with `write`, and returns the body."""
 
-    def get(write: Write, transport: Any, **changes: Any) -> bytes:
+    def get(write: Write, **changes: Any) -> bytes:
         ended = asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +65,7 @@ def ask(tmp_path: Path) -> Callable[..., bytes]:
                 mgr_api_id="admin-id",
                 mgr_api_key="admin-key",
             )
-            async with server, Client(settings, transport=transport()) as client:
+            async with server, Client(settings) as client:
                 try:
                     return await client.get("accounts/", {}, bytes)
                 finally:
@@ -103,46 +99,42 @@ def packed(body: bytes, coding: str) -> bytes:
     return OK + f"Content-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-@TRANSPORTS
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)], ids=["gzip", "zlib"]
 )
 def test_a_small_response_that_unpacks_to_a_large_one_is_refused_before_it_uses_memory(
-    ask, transport, coding, pack
+    ask, coding, pack
 ):
     bomb = packed(pack(bytes(50_000_000)), coding)
     tracemalloc.start()
 
     with pytest.raises(PageUnreadable, match="unpacks to more than 1,000,000 bytes"):
-        ask(saying(bomb), transport)
+        ask(saying(bomb))
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10_000_000
 
 
-@TRANSPORTS
 @pytest.mark.parametrize(
     ("start", "more"),
     [(OK + b"\r\n", b"x" * 50_000), (CHUNKED, b"c8\r\n" + b"x" * 200 + b"\r\n")],
     ids=["plain", "in small chunks"],
 )
-def test_an_endless_body_is_refused_at_the_maximum_size(ask, transport, start, more):
+def test_an_endless_body_is_refused_at_the_maximum_size(ask, start, more):
     with pytest.raises(PageUnreadable, match="more than 1,000,000 bytes"):
-        ask(without_end(start, more), transport)
+        ask(without_end(start, more))
 
 
-@TRANSPORTS
-def test_a_body_of_the_maximum_size_is_read(ask, transport):
+def test_a_body_of_the_maximum_size_is_read(ask):
     body = b"x" * 1_000_000
 
-    assert ask(saying(OK + b"Content-Length: 1000000\r\n\r\n" + body), transport) == body
+    assert ask(saying(OK + b"Content-Length: 1000000\r\n\r\n" + body)) == body
 
 
-@TRANSPORTS
-def test_an_error_response_with_an_endless_body_keeps_its_status(ask, transport):
+def test_an_error_response_with_an_endless_body_keeps_its_status(ask):
     with pytest.raises(CredentialsRefused, match="401: xxx") as failure:
-        ask(without_end(b"HTTP/1.1 401 No\r\n\r\n", b"x" * 50_000), transport)
+        ask(without_end(b"HTTP/1.1 401 No\r\n\r\n", b"x" * 50_000))
 
     assert len(str(failure.value)) < 500
 
@@ -171,11 +163,10 @@ DRIBBLES = {
 }
 
 
-@TRANSPORTS
 @pytest.mark.parametrize(("start", "more"), DRIBBLES.values(), ids=DRIBBLES)
-def test_a_response_that_arrives_byte_by_byte_times_out(ask, transport, start, more):
+def test_a_response_that_arrives_byte_by_byte_times_out(ask, start, more):
     with pytest.raises(Unreachable, match=r"incomplete after 0\.4 s"):
-        ask(without_end(start, more, pause=0.01), transport, timeout_seconds=0.1)
+        ask(without_end(start, more, pause=0.01), timeout_seconds=0.1)
 
 
 FLOODS = {
@@ -185,31 +176,27 @@ FLOODS = {
 }
 
 
-@TRANSPORTS
 @pytest.mark.parametrize(("start", "more"), FLOODS.values(), ids=FLOODS)
-def test_an_endless_header_section_is_refused(ask, transport, start, more):
+def test_an_endless_header_section_is_refused(ask, start, more):
     with pytest.raises(Unreachable):
-        ask(without_end(start, more), transport)
+        ask(without_end(start, more))
 
 
-@TRANSPORTS
-def test_all_attempts_for_a_page_end_at_the_time_limit_even_in_mid_response(ask, transport):
+def test_all_attempts_for_a_page_end_at_the_time_limit_even_in_mid_response(ask):
     with pytest.raises(Unreachable, match=r"within 0\.3 s, over all attempts"):
         ask(
             without_end(OK + b"\r\n", b"x", pause=0.01),
-            transport,
             retry_attempts=1_000,
             retry_seconds=0.3,
         )
 
 
-@TRANSPORTS
 def test_a_wait_that_the_service_asks_for_ends_at_the_time_limit_and_its_429_is_named(
-    ask, transport
+    ask,
 ):
     answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999\r\nContent-Length: 0\r\n\r\n"
     with stamina.set_testing(False), pytest.raises(Unreachable, match="over all att") as failure:
-        ask(saying(answer), transport, retry_attempts=9, retry_seconds=0.2)
+        ask(saying(answer), retry_attempts=9, retry_seconds=0.2)
 
     assert "The last one: GET http" in failure.value.what
     assert "returned 429" in failure.value.what
@@ -218,12 +205,12 @@ def test_a_wait_that_the_service_asks_for_ends_at_the_time_limit_and_its_429_is_
 
 def test_time_waiting_for_our_own_limits_does_not_count_towards_the_page_time_limit():
     async def go() -> None:
-        deadline = Deadline(0.02)
-        async with deadline.run():
+        deadline = _Deadline(0.02)
+        async with deadline.timeout:
             with deadline.uncounted():
                 await asyncio.sleep(0.05)
         with pytest.raises(TimeoutError):
-            async with Deadline(0.02).run():
+            async with _Deadline(0.02).timeout:
                 await asyncio.sleep(5)
 
     asyncio.run(go())
@@ -236,7 +223,7 @@ def test_a_call_is_made_even_if_the_call_limit_delays_it_past_the_page_time_limi
     monkeypatch.setattr("fleetlake.service.rate_limit.CallLimit.wait_turn", hold_back)
     answer = OK + b"Content-Length: 5\r\n\r\nhello"
 
-    assert ask(saying(answer), lambda: None, retry_seconds=0.3) == b"hello"
+    assert ask(saying(answer), retry_seconds=0.3) == b"hello"
 
 
 def raw_deflate(body: bytes) -> bytes:
@@ -255,40 +242,35 @@ READ = {
 }
 
 
-@TRANSPORTS
 @pytest.mark.parametrize("answer", READ.values(), ids=READ)
-def test_a_compressed_response_is_read(ask, transport, answer):
-    assert ask(saying(answer), transport) == b"hello"
+def test_a_compressed_response_is_read(ask, answer):
+    assert ask(saying(answer)) == b"hello"
 
 
-@TRANSPORTS
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip, gzip", "x" * 5_000])
-def test_an_unrequested_content_coding_is_a_clear_error(ask, transport, coding):
+def test_an_unrequested_content_coding_is_a_clear_error(ask, coding):
     with pytest.raises(PageUnreadable, match="not requested") as failure:
-        ask(saying(packed(b"hello", coding)), transport)
+        ask(saying(packed(b"hello", coding)))
 
     assert len(str(failure.value)) < 500
 
 
-@TRANSPORTS
 @pytest.mark.parametrize("body", [gzip.compress(b"hello")[:-9], b"hello"], ids=["cut", "not gzip"])
-def test_a_compressed_response_that_is_cut_short_is_an_error(ask, transport, body):
+def test_a_compressed_response_that_is_cut_short_is_an_error(ask, body):
     with pytest.raises(PageUnreadable):
-        ask(saying(packed(body, "gzip")), transport)
+        ask(saying(packed(body, "gzip")))
 
 
-@TRANSPORTS
-def test_a_compressed_error_body_that_cannot_be_unpacked_keeps_its_status(ask, transport):
+def test_a_compressed_error_body_that_cannot_be_unpacked_keeps_its_status(ask):
     answer = packed(b"hello", "gzip").replace(b"200 OK", b"401 No")
 
     with pytest.raises(CredentialsRefused):
-        ask(saying(answer), transport)
+        ask(saying(answer))
 
 
-@TRANSPORTS
 @pytest.mark.parametrize("length", [b"-1", b"1e9", b"9" * 40, b"5, 6", b"7"])
-def test_a_wrong_content_length_is_an_error_and_never_a_shorter_response(ask, transport, length):
+def test_a_wrong_content_length_is_an_error_and_never_a_shorter_response(ask, length):
     answer = OK + b"Content-Length: " + length + b"\r\n\r\nhello"
 
     with pytest.raises(ServiceError):
-        ask(saying(answer), transport)
+        ask(saying(answer))

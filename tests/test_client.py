@@ -33,7 +33,6 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.service.client import Client
-from fleetlake.service.cookieless import CookielessClient
 from fleetlake.service.network import tls_context
 from fleetlake.settings import Settings
 from tests.every import every
@@ -549,11 +548,12 @@ def test_a_long_error_body_is_cut(ask):
     "root", ["https://svc.example/", "HTTPS://svc.example/", "Https://svc.example/"]
 )
 def test_only_tls_1_2_or_newer_is_used_and_certificates_are_verified(settings, monkeypatch, root):
-    contexts = []
+    contexts, make = [], httpx.AsyncClient
     monkeypatch.setattr("fleetlake.service.client.tls_context", tls_context)
     monkeypatch.setattr(
-        "fleetlake.service.client.CookielessClient",
-        lambda **given: contexts.append(given["verify"]) or CookielessClient(**given),
+        httpx,
+        "AsyncClient",
+        lambda **given: contexts.append(given["verify"]) or make(**given),
     )
 
     async def go() -> None:

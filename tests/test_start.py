@@ -22,7 +22,6 @@ NEEDLESS = {
     "polars",
     "stamina",
     "tenacity",
-    "h11",
     "dbt",
     "prefect",
 }

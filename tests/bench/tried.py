@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from fleetlake.startup import prepare_start
 from tests.bench.cases import CASES, Case, chosen, to_load
 from tests.bench.figures import FIRST, LAKE_REPORT, Figures, Section
@@ -49,16 +47,6 @@ class Variant:
 
 VARIANTS = {
     "as it is": Variant(),
-    "httpx's own transport": Variant(
-        owner="fleetlake.service.client",
-        name="Wire",
-        instead=lambda _: lambda tls, **_: httpx.AsyncHTTPTransport(verify=tls or False),
-    ),
-    "httpx's own client": Variant(
-        owner="fleetlake.service.client",
-        name="CookielessClient",
-        instead=lambda _: httpx.AsyncClient,
-    ),
     "rows through Arrow's scanner": Variant(
         owner="fleetlake.lake.connection:Lake",
         name="stream",

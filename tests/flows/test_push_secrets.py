@@ -37,7 +37,11 @@ def run(tmp_path, monkeypatch, sent):
         sent.append((body, headers["X-PORTAL-Signature"]))
 
     sim = Sim(create_app(SimulatorOptions(routers=2, days=1, now=NOW, speed=0), send), tmp_path)
-    monkeypatch.setattr("fleetlake.service.client.Wire", lambda **_: sim.transport)
+    monkeypatch.setattr(
+        httpx.AsyncHTTPTransport,
+        "handle_async_request",
+        lambda _, request: sim.transport.handle_async_request(request),
+    )
 
     def run_alerts(*words):
         load_settings.cache_clear()

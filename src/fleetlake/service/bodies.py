@@ -63,19 +63,14 @@ async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Respon
 
 
 async def _received(stream: httpx.AsyncByteStream, most: int) -> bytes:
-    """Return the bytes of a body, up to the first chunk over the limit.
-
-    Nearly every body is one chunk, which need not be copied.
-    """
-    first, rest = b"", bytearray()
+    """Return the bytes of a body, up to the first chunk over the limit."""
+    chunks, size = [], 0
     async for chunk in stream:
-        if first:
-            rest += chunk
-        else:
-            first = chunk
-        if len(first) + len(rest) > most:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
             break
-    return first + rest if rest else first
+    return b"".join(chunks)
 
 
 _OF_THE_WIRE = {b"content-encoding", b"content-length", b"transfer-encoding"}

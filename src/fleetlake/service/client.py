@@ -8,8 +8,8 @@ redirect: the keys go only to the configured host, and a redirected call would c
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -30,14 +30,11 @@ from fleetlake.errors import (
 )
 from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.service.clock import Clock
-from fleetlake.service.cookieless import CookielessClient
-from fleetlake.service.deadline import Deadline
 from fleetlake.service.error_bodies import http_date, is_v3_limit, message_in, retry_after
 from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.retry import with_retries
 from fleetlake.service.shared_rate_limit import call_limit
-from fleetlake.service.transport import Wire
 from fleetlake.settings import Settings
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import starred
@@ -76,6 +73,30 @@ _OF_ALL = {
 _UNAVAILABLE = {403, 404, 405}
 
 
+class _Deadline:
+    """A limit on the seconds of a page: all attempts, the waits between them, their bodies.
+
+    Time during which fleetlake itself delays a call, for the call limit or for other calls, does
+    not count. It says nothing about the service, and may be far longer than a page takes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.timeout = asyncio.timeout(seconds)
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Stop the clock of the deadline within the block."""
+        loop = asyncio.get_running_loop()
+        ends_at = self.timeout.when()
+        assert ends_at is not None
+        left = ends_at - loop.time()
+        self.timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            self.timeout.reschedule(loop.time() + left)
+
+
 class Client:
     """A client of the service; use it as an async context manager.
 
@@ -110,12 +131,13 @@ class Client:
         has_proxy = bool(named)
         self._secrets += proxy_secrets(named.values())
         tls = tls_context(self._roots.values(), has_proxy=has_proxy)
-        self._http = CookielessClient(
+        # It keeps cookies but sends none: it adds them only to the requests that it builds itself.
+        self._http = httpx.AsyncClient(
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
             verify=tls or False,
             trust_env=has_proxy,
-            transport=transport or (None if has_proxy else Wire(bounds=self._bounds, tls=tls)),
+            transport=transport,
         )
         self._has_answered = False
         self.clock = Clock(settings.clock)
@@ -169,9 +191,9 @@ class Client:
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
         )
-        deadline = Deadline(self._page_seconds)
+        deadline = _Deadline(self._page_seconds)
         try:
-            async with deadline.run():
+            async with deadline.timeout:
                 return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
             raise self._too_late(f"{self._roots[api]}{path}", failures) from None
@@ -201,7 +223,7 @@ class Client:
         )
 
     @asynccontextmanager
-    async def _turn(self, deadline: Deadline, expires_at: datetime | None) -> AsyncIterator[None]:
+    async def _turn(self, deadline: _Deadline, expires_at: datetime | None) -> AsyncIterator[None]:
         """Hold a slot for a call, once the gate and the call limit allow one more."""
         async with AsyncExitStack() as held:
             with deadline.uncounted():
@@ -281,11 +303,11 @@ class Client:
 
     def _lost(self, url: str, error: Exception) -> Unreachable:
         """Return the error for a response that did not arrive, or not completely."""
-        late = f"it was incomplete after {self._answer_seconds:g} s"
-        reason = late if isinstance(error, TimeoutError) else str(error)
+        reason = str(error) or _REASONS.get(type(error), type(error).__name__)
+        if isinstance(error, TimeoutError):
+            reason = f"it was incomplete after {self._answer_seconds:g} s"
         return Unreachable(
-            f"No complete response from {url}: "
-            f"{one_line(self.without_keys(reason or type(error).__name__))}.",
+            f"No complete response from {url}: {one_line(self.without_keys(reason))}.",
             remedy="Check the address and the network, and run again later. Nothing was lost.",
         )
 
@@ -295,6 +317,8 @@ class Client:
         try:
             return await whole_answer(response, self._bounds)
         finally:
+            if _is_ahead(response.stream):
+                await response.extensions["network_stream"].aclose()
             await response.aclose()
             # httpx has the stream refer to its response: the body would stay until Python looks
             # for such circles, and 300 of them together.
@@ -344,6 +368,26 @@ class Client:
 
 
 _NO_STREAM = httpx.ByteStream(b"")
+
+_REASONS: dict[type[Exception], str] = {
+    httpx.ConnectTimeout: "no connection in time",
+    httpx.ReadTimeout: "no more data in time",
+    httpx.ReadError: "the connection was lost",
+}
+"""Texts for the errors that httpx leaves without one."""
+
+
+def _is_ahead(stream: object) -> bool:
+    """Return whether bytes have arrived that do not belong to the response with this stream.
+
+    On a connection that is reused, httpcore would take them for the next response. It does not
+    report them; the buffer of h11 below it does.
+    """
+    while inner := getattr(stream, "_stream", None) or getattr(stream, "_httpcore_stream", None):
+        stream = inner
+    state = getattr(getattr(stream, "_connection", None), "_h11_state", None)
+    return state is not None and bool(state.trailing_data[0])
+
 
 _LOOK = "Check the list before you repeat the change: it may have been made."
 
