@@ -24,6 +24,9 @@ NAMES_NOBODY = frozenset(
     battery_id carrier carrier_code carriers cause_reason cause_type cell_id charge_status check_id
     config_status connection_state device_type endpoint episode_id event_id event_type
     firmware_version fix_id flap_group_id from_carrier from_interface interface left_by_trip_id
+    apn assignment_id asset_endpoint_id hardware_series interface_type licence licence_state
+    interface_state modem_firmware modem_manufacturer modem_model net_device_mode port
+    service_type sim_change
     location_method main_carrier manufacturer members_changed net_device_name object_type place_id
     product_name quality reasons risk series severity source time_zone to_carrier to_interface
     trip_id verdict actor_id object_id""",

@@ -116,6 +116,12 @@ class Marts(Schema):
     """Every device with its account, group, state, firmware, carrier and location."""
     device_history: Table
     """Every version of every device's record, and what changed in it."""
+    interface_inventory: Table
+    """Every modem and port with its router, carrier, SIM card and modem firmware, present or gone."""
+    sim_changes: Table
+    """Each SIM card that was swapped or moved, and each modem that came into another router with its card."""
+    licences: Table
+    """Which subscription each device has, and until when; devices without any."""
     failover_episodes: Table
     """When each router left its preferred WAN, why, for how long, how much data it used, and what it cost."""
     failover_daily: Table

@@ -41,6 +41,7 @@ select
     l.activity_id,
     l.actor_id,
     l.object_id,
+    case when l.object_type in ('router', 'access point') then try_cast(l.object_id as bigint) end as router_id,
 
     l.action_type,
     l.actor_type,

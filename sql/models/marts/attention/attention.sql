@@ -148,6 +148,14 @@ gaps as (
     group by account_profile, endpoint
 ),
 
+ending as (
+    select *, {{ seconds_between('as_of_at', 'ends_at') }} as left_s
+    from {{ ref('licences') }}
+    where router_id is not null and not is_renewed
+        and {{ seconds_between('as_of_at', 'ends_at') }} between -86400 * {{ var('licence_ended_days') }}
+            and 86400 * {{ var('licence_watch_days') }}
+),
+
 reasons as (
     select * from backups
 
@@ -245,6 +253,27 @@ reasons as (
             case when is_offline then '; the device is offline.' else '.' end
         ) as message
     from unlocated
+
+    union all
+
+    select
+        'licence' as reason,
+        case
+            when left_s <= 86400 * {{ var('licence_urgent_days') }} then 'urgent'
+            when left_s <= 86400 * {{ var('licence_soon_days') }} then 'soon'
+            else 'watch'
+        end as severity,
+        'licences' as mart,
+        assignment_id as thing_id,
+        router_id, null, null, null, null,
+        case when left_s <= 0 then ends_at end as since_at,
+        case when left_s > 0 then ends_at end as due_at,
+        concat(
+            'The licence ', coalesce(licence, subscription_name),
+            case when left_s <= 0 then concat(' ended ', {{ duration_words('-left_s') }}, ' ago.')
+                else concat(' ends in ', {{ duration_words('left_s') }}, '.') end
+        ) as message
+    from ending
 
     union all
 

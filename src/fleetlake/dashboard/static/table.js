@@ -193,7 +193,7 @@ export function drawFacts(data, { draw = {} } = {}) {
 
 const REASONS = {
   on_backup: "on a backup", offline: "offline", battery_to_change: "battery", data_cap: "data cap",
-  flapping: "flapping", not_located: "not located", data_gap: "data gap",
+  flapping: "flapping", not_located: "not located", licence: "licence", data_gap: "data gap",
 };
 
 export function drawAttention(data, { state = {} } = {}) {
