@@ -124,3 +124,15 @@ def test_each_swapped_or_moved_card_is_found_once_at_the_poll_after_it(polled):
         ("SIM card moved",),
         ("modem moved",),
     }
+
+
+def test_a_list_with_history_counts_each_record_once_in_current(polled):
+    sim, _ = polled
+
+    for name in ("net_devices", "routers", "groups", "accounts"):
+        served = {int(one["id"]) for one in sim.truth(name)}
+        assert sorted(id_ for (id_,) in rows(sim, f"select id from current.{name}")) == sorted(
+            served
+        ), name
+    [(versions,)] = rows(sim, "select count(*) from raw.net_devices")
+    assert versions > len(sim.truth("net_devices"))

@@ -77,7 +77,7 @@ class Schema:
 class LakeReader:
     """An open lake, for reading. Close it with `close()`, or use it in a `with` block.
 
-    `raw`, `staging`, `marts` and `meta` hold its tables.
+    `raw`, `current`, `staging`, `marts` and `meta` hold its tables.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class LakeReader:
         self.raw = cast("Raw", Schema(source, "raw"))
         self.marts = cast("Marts", Schema(source, "marts"))
         self.staging, self.meta = Schema(source, "staging"), Schema(source, "meta")
+        self.current = Schema(source, "current")
 
     def sql(self, query: str, parameters: object = None) -> Selection:
         """Return the rows of one query; `?` in it stand for parameters. Nothing is read yet.

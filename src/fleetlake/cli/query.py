@@ -42,7 +42,9 @@ def query(
 
     Several statements, separated by semicolons, print their results one after another.
 
-    Schemas: raw (one table per endpoint), staging, marts, meta (what was loaded, and when).
+    Schemas: raw (one table per endpoint; those with valid_to hold every version of a record),
+    current (the records of these as they are now, e.g. current.batteries), staging, marts, meta
+    (what was loaded, and when).
     """
     import duckdb
 

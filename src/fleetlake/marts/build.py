@@ -56,7 +56,7 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.switch import Switcher
+from fleetlake.marts.switch import Switcher, replace_current_views
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
 
@@ -299,6 +299,8 @@ def _switch(
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
     connection.execute(FILES_OR_CATALOG)
+    if is_full:
+        replace_current_views(connection)
     is_listed = is_full or switcher.created
     dropped = drop_marts_without_model(connection) if is_listed else ()
     models = tuple(

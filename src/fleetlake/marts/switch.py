@@ -13,6 +13,8 @@ from functools import cached_property
 
 import duckdb
 
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Mode
 from fleetlake.lake.ducklake import files_of
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import quoted
@@ -30,6 +32,18 @@ MOST_FILES = 20
 An incremental mart may have another file for each `FEW_ROWS` rows, so that rewriting it costs no
 more, on average, than rewriting a small table each time.
 """
+
+
+def replace_current_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create or replace `current.<list>` for each list with history: what the service lists now."""
+    connection.execute("CREATE SCHEMA IF NOT EXISTS lake.current")
+    for endpoint in ENDPOINTS.values():
+        if endpoint.mode is Mode.HISTORY:
+            name = quoted(endpoint.name)
+            connection.execute(
+                f"CREATE OR REPLACE VIEW lake.current.{name} AS"
+                f" SELECT * EXCLUDE (valid_to) FROM lake.raw.{name} WHERE valid_to IS NULL"
+            )
 
 
 @dataclass(frozen=True)

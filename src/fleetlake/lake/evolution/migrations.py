@@ -123,6 +123,7 @@ class RenameEndpoint:
         lake.execute(f"alter table raw.{quoted(self.old)} rename to {quoted(self.new)}")
         for view in (f"stg_{self.old}", f"stg_{self.old}_history"):
             lake.execute(f"drop view if exists staging.{quoted(view)}")
+        lake.execute(f"drop view if exists current.{quoted(self.old)}")
         for (table,) in lake.rows(
             "select table_name from duckdb_columns() where database_name = 'lake' "
             "and schema_name = 'meta' and column_name = 'endpoint'"
