@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import duckdb
 import sqlglot
+from sqlglot import exp
 
 
 @dataclass
@@ -61,10 +62,8 @@ class Cursor:
         self._connection.statements.append(sql)
         for statement in sqlglot.parse(sql, read=self._connection.dialect):
             assert statement is not None
-            assert not isinstance(statement, sqlglot.exp.Command) or "TRANSACTION" in sql, sql
-            is_definition = isinstance(
-                statement, (sqlglot.exp.Create, sqlglot.exp.Drop, sqlglot.exp.Alter)
-            )
+            assert not isinstance(statement, exp.Command) or "TRANSACTION" in sql, sql
+            is_definition = isinstance(statement, (exp.Create, exp.Drop, exp.Alter, exp.Comment))
             if is_definition and not self._connection.autocommit:
                 self._connection.database.execute("COMMIT")  # as warehouses do
                 self._connection.begin()
@@ -80,11 +79,11 @@ class Cursor:
         return self._connection.database.fetchall()
 
 
-def _for_duckdb(statement: sqlglot.exp.Expr) -> str:
+def _for_duckdb(statement: exp.Expr) -> str:
     """Return a statement in DuckDB's dialect."""
-    if isinstance(statement, sqlglot.exp.Transaction):
+    if isinstance(statement, exp.Transaction):
         return "BEGIN"
-    if isinstance(statement, sqlglot.exp.Commit):
+    if isinstance(statement, exp.Commit):
         return "COMMIT"
     sql = statement.sql(dialect="duckdb")
     columns = "information_schema.columns WHERE"

@@ -6,6 +6,10 @@ SELECT column_name FROM information_schema.columns WHERE table_schema = CURRENT_
 DELETE FROM "fleetlake_exports" WHERE "table_name" = 'trips'
 INSERT INTO "fleetlake_exports" ("table_name", "mark", "exported_at") SELECT 'trips', '', CURRENT_TIMESTAMP
 CREATE TABLE "trips" ("router_id" BIGINT, "trip_id" VARCHAR, "started_at" TIMESTAMP_TZ, "extra" VARIANT)
+COMMENT ON TABLE "trips" IS '{a description}'
+COMMENT ON COLUMN "trips"."router_id" IS '{a description}'
+COMMENT ON COLUMN "trips"."trip_id" IS '{a description}'
+COMMENT ON COLUMN "trips"."started_at" IS '{a description}'
 <ingest replace fleetlake_stage_rows>
 DELETE FROM "trips" WHERE true
 INSERT INTO "trips" ("router_id", "trip_id", "started_at", "extra") SELECT "router_id", "trip_id", "started_at", PARSE_JSON("extra") FROM "fleetlake_stage_rows"

@@ -1,5 +1,6 @@
 """The contract of export targets, tested against each of them."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -10,14 +11,17 @@ import adbc_driver_postgresql.dbapi
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
+from pyarrow import parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 
 from fleetlake.errors import ExportFailed, FleetlakeError
 from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export, open_exporter
 from fleetlake.lake import Lake, open_lake
-from tests.exporters.targets import OPENERS, OpenedTarget, normal
+from fleetlake.marts import descriptions as mart_descriptions
+from fleetlake.marts.catalogue import mart_meanings
+from tests.exporters.targets import OPENERS, OpenedTarget, listed, normal
 
 TABLE = "coverage_grid"
 """A mart whose key can contain a null: a cell without a known carrier."""
@@ -385,3 +389,59 @@ def test_a_table_of_the_same_name_that_no_export_created_is_left_unchanged(lake,
             send(lake, place, is_full=is_full)
 
     assert [{k: int(v) for k, v in row.items()} for row in place.read(TABLE)] == [{STRANGERS: 42}]
+
+
+_POSTGRES_COMMENTS = f"""
+SELECT obj_description(attrelid), attname, col_description(attrelid, attnum) FROM pg_attribute
+WHERE attrelid = '{TABLE}'::regclass AND attnum > 0 AND NOT attisdropped
+"""
+
+
+def _comments_of(place: OpenedTarget) -> tuple[str, dict[str, str]]:
+    """Return the description of the table and of its columns, as the target's own tools give it."""
+    folder = Path(place.address.get_secret_value())
+    if place.name == "delta":
+        held = DeltaTable(str(folder / TABLE))
+        columns = {f.name: f.metadata.get("comment") for f in held.schema().fields}
+        return held.metadata().description, columns
+    if place.name == "iceberg":
+        catalog = SqlCatalog("fleetlake", uri=f"sqlite:///{folder / 'catalog.db'}")
+        loaded = catalog.load_table(f"fleet.{TABLE}")
+        catalog.close()
+        return loaded.properties["comment"], {f.name: f.doc for f in loaded.schema().fields}
+    if place.name == "postgres":
+        address = place.address.get_secret_value()
+        with adbc_driver_postgresql.dbapi.connect(address) as server, server.cursor() as cursor:
+            cursor.execute(_POSTGRES_COMMENTS)
+            found = cursor.fetchall()
+        return found[0][0], {name: comment for _, name, comment in found}
+    metadata = pq.read_metadata(listed(folder / TABLE)[0]).metadata
+    return metadata[b"description"].decode(), json.loads(metadata[b"columns"])
+
+
+@pytest.mark.parametrize("has_stale_rows", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [target(name) for name in ("parquet", "geoparquet", "delta", "iceberg", "postgres")],
+    indirect=True,
+)
+def test_a_table_and_its_columns_are_described_at_the_target(
+    lake, place, monkeypatch, has_stale_rows
+):
+    fill(lake)
+    with monkeypatch.context() as earlier:  # an export by a release that described nothing
+        earlier.setattr(mart_descriptions, "mart_meanings", dict)
+        send(lake, place)
+    lake.execute(f"alter table marts.{TABLE} add column max_rsrp_dbm double")
+    lake.execute(f"insert into marts.{TABLE} (cell_id) values ('cell 99')")
+    if has_stale_rows:
+        lake.execute(f"update marts.{TABLE} set fixes = 1000 where cell_id = 'cell 7'")
+
+    send(lake, place)
+
+    about, meanings = mart_meanings()[TABLE]
+    described, columns = _comments_of(place)
+    named = ("cell_id", "carrier", "mean_rsrp_dbm", "max_rsrp_dbm")
+    assert described == about
+    assert {n: columns[n] for n in named} == {n: meanings[n] for n in named}
+    assert normal(place.read(TABLE)) == held(lake)

@@ -8,6 +8,7 @@ import pytest
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.marts import build_marts
+from fleetlake.marts.catalogue import mart_meanings
 from fleetlake.marts.plan import plan_build
 from fleetlake.marts.removed_models import OURS
 
@@ -148,4 +149,5 @@ def test_a_mart_whose_only_unit_is_recomputed_is_still_marked_as_built(lake, add
             " where database_name = 'lake' and schema_name = 'marts'"
         )
     assert not result.is_full
-    assert {comment for _, comment in marks} == {OURS}
+    meanings = mart_meanings()
+    assert dict(marks) == {n: f"{about}\n{OURS}" for n, (about, _) in meanings.items()}

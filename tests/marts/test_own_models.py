@@ -18,7 +18,7 @@ from fleetlake.lake import open_lake
 from fleetlake.machine.new_project import write_project
 from fleetlake.marts import build_marts, mart_table
 from fleetlake.marts.build import write_docs
-from fleetlake.marts.catalogue import mart_dates, mart_keys
+from fleetlake.marts.catalogue import mart_dates, mart_keys, mart_meanings
 from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
@@ -202,6 +202,29 @@ def test_a_mart_that_a_release_no_longer_has_leaves_the_lake(empty_lake, tmp_pat
         (package / "models/marts/usage/old_mart.sql").unlink()
 
         assert drop_marts_without_model(lake.connection) == ("old_mart",)
+
+
+def test_a_mart_and_its_columns_are_described_in_the_lake_and_only_once(empty_lake, tmp_path):
+    with open_lake(Path(shutil.copytree(empty_lake, tmp_path / "lake"))) as lake:
+        lake.execute("attach ':memory:' as build; create schema build.marts")
+        for database in ("lake", "build"):
+            lake.execute(f"create table {database}.marts.trips as select 1 as trip_id, 2 as other")
+        drop_marts_without_model(lake.connection)
+        snapshots = "select max(snapshot_id) from lake.snapshots()"
+        before = lake.rows(snapshots)
+
+        drop_marts_without_model(lake.connection)
+
+        about, meanings = mart_meanings()["trips"]
+        of_trips = "where database_name = 'lake' and table_name = 'trips'"
+        assert lake.rows(f"select comment from duckdb_tables() {of_trips}") == [
+            (f"{about}\nbuilt by fleetlake",)
+        ]
+        assert lake.rows(f"select comment from duckdb_columns() {of_trips}") == [
+            (meanings["trip_id"],),
+            (None,),
+        ]
+        assert lake.rows(snapshots) == before
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,18 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import dataset as ds
+from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
+import fleetlake
 from fleetlake.cli import app
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
-from fleetlake.marts.catalogue import mart_dates, marts
+from fleetlake.marts.catalogue import mart_dates, mart_meanings, marts
 from fleetlake.publishing import publish as publish_module
 from fleetlake.publishing.publish import publish
+from fleetlake.text.quoting import exact, literal
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,38 @@ def test_plain_duckdb_reads_the_views_without_any_extension(lake, published):
     ) as reader:
         assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
         assert reader.execute("select count(*) from stops").fetchall() == [(0,)]
+
+
+def test_a_snapshot_moved_to_another_folder_is_read_there(lake, published, tmp_path, monkeypatch):
+    publish(lake, published)
+    moved = Path(shutil.copytree(published.resolve(), tmp_path / "[moved] it's"))
+    shutil.rmtree(published.parent)
+    monkeypatch.chdir(tmp_path)
+
+    with fleetlake.open(moved, published=True) as fleet:
+        assert fleet.sql("select trip_id from marts.trips").df()["trip_id"].tolist() == [1]
+    with duckdb.connect(moved / "fleet.duckdb", read_only=True) as reader:
+        reader.execute(f"set variable fleet_folder = {literal(exact(moved))}")
+        assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
+
+
+def test_published_views_and_files_say_what_they_hold(lake, published):
+    publish(lake, published, raw=["routers"])
+
+    with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
+        views = reader.execute("select view_name, comment from duckdb_views() where not internal")
+        about = dict(views.fetchall())
+        columns = reader.execute("select table_name, column_name, comment from duckdb_columns()")
+        meanings = {(table, column): comment for table, column, comment in columns.fetchall()}
+    metadata = pq.read_metadata(next((published / "trips").glob("*.parquet"))).metadata
+    described, of_columns = mart_meanings()["trips"]
+    assert about["trips"] == metadata[b"description"].decode() == described
+    assert about["raw_routers"] == ENDPOINTS["routers"].about
+    assert meanings["trips", "started_at"] == of_columns["started_at"]
+    assert json.loads(metadata[b"columns"]) == {
+        name: of_columns[name] for name in ("trip_id", "started_at")
+    }
+    assert "MAC address" in meanings["raw_routers", "mac"]
 
 
 def test_polars_reads_the_parquet_with_times_in_utc(lake, published):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Self, cast
 
 import duckdb
 
-from fleetlake.analysis.descriptions import described_in
 from fleetlake.analysis.frames import Selection, Table, described
 from fleetlake.analysis.sources import ReadSource, published_source, snapshot_source
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import READ_HISTORY, may_read_history
 from fleetlake.lake_address import parse_lake_address
+from fleetlake.marts.descriptions import described_in
 from fleetlake.publishing.publish import published_folder
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted

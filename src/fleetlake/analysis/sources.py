@@ -17,8 +17,8 @@ from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import LakeAddress
 from fleetlake.marts.session import attach_snapshot
-from fleetlake.publishing.publish import DATABASE
-from fleetlake.text.quoting import literal, quoted
+from fleetlake.publishing.publish import DATABASE, FOLDER
+from fleetlake.text.quoting import exact, literal, quoted
 
 Close = Callable[[], object]
 
@@ -37,12 +37,14 @@ class ReadSource:
     """A DuckDB connection that reads a lake or a snapshot, and the database that holds it there.
 
     `newest` is the source of the whole lake, which stays open for as long as that of a snapshot.
+    `folder` is that of a published snapshot, which may have been moved.
     """
 
     connection: duckdb.DuckDBPyConnection
     address: LakeAddress
     database: str
     newest: "ReadSource | None" = None
+    folder: Path | None = None
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -53,6 +55,8 @@ class ReadSource:
                 # A name in SQL is a table, never a variable of this program.
                 "SET python_enable_replacements = false;"
             )
+            if self.folder:
+                cursor.execute(f"SET VARIABLE {FOLDER} = {literal(exact(self.folder))}")
             yield cursor
 
     def reading(self, query: str, parameters: object = None) -> OpenRelation:
@@ -109,8 +113,12 @@ def published_source(folder: Path) -> tuple[ReadSource, Close]:
         connection.execute(f"ATTACH {literal(file)} AS published (READ_ONLY)")
         for schema in ("raw", "staging", "marts", "meta"):
             connection.execute(f"CREATE SCHEMA {schema}")
+        connection.execute(f"SET VARIABLE {FOLDER} = {literal(exact(file.parent))}")
         for (name,) in connection.execute(_VIEWS).fetchall():
             schema = "raw" if name.startswith(_RAW) else "marts"
             view = f"{schema}.{quoted(name.removeprefix(_RAW))}"
             connection.execute(f"CREATE VIEW {view} AS FROM published.main.{quoted(name)}")
-    return ReadSource(connection=connection, address=folder, database="memory"), connection.close
+    source = ReadSource(
+        connection=connection, address=folder, database="memory", folder=file.parent
+    )
+    return source, connection.close

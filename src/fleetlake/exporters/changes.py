@@ -22,13 +22,16 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER",
 class Source:
     """A table of the lake to export; `key` names the columns that identify a row.
 
-    `derived` has further columns, as the SQL of a text.
+    `derived` has further columns, as the SQL of a text. `about` and `meanings` describe the table
+    and its columns.
     """
 
     schema: str
     table: str
     key: tuple[str, ...]
     derived: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -52,6 +55,8 @@ def mark_of(lake: Lake, source: Source) -> ExportMark:
         columns={name: _portable(kind) for name, kind in described}
         | dict.fromkeys(source.derived, "VARCHAR"),
         key=source.key,
+        about=source.about,
+        meanings={name: source.meanings[name] for name, _ in described if name in source.meanings},
     )
 
 

@@ -7,7 +7,7 @@ and the next export starts from the mark that the target returns.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol, Self
 
 import pyarrow as pa
@@ -22,7 +22,8 @@ KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP WITH TIME ZONE", "VAR
 class ExportMark:
     """The version of a table: its identity in the lake, the snapshot, its columns and key.
 
-    `columns` maps names to one of `KINDS`; `key` is empty for a table without one.
+    `columns` maps names to one of `KINDS`; `key` is empty for a table without one. `about` and
+    `meanings` describe the table and its columns.
     """
 
     table_uuid: str
@@ -30,6 +31,16 @@ class ExportMark:
     committed_at: str
     columns: Mapping[str, str]
     key: tuple[str, ...]
+    about: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+    def described(self, schema: pa.Schema, member: str) -> pa.Schema:
+        """Return a schema with the meaning of each column as this member of its metadata."""
+        for number, name in enumerate(schema.names):
+            if meaning := self.meanings.get(name):
+                column = schema.field(number).with_metadata({member: meaning})
+                schema = schema.set(number, column)
+        return schema
 
     def as_text(self) -> str:
         """Return the mark as JSON."""

@@ -14,6 +14,7 @@ from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
 
 MARK = "fleetlake"
+_COMMENT = "comment"
 _IS_DELETED = "_is_deleted"
 
 _MISREAD = r"[\[\]^|]|%[0-9A-Fa-f]{2}"
@@ -56,18 +57,21 @@ class DeltaExporter:
         """Overwrite the table. Delta keeps its older versions readable."""
         write_deltalake(
             self._address(table),
-            rows,
+            _commented(rows, mark),
             mode="overwrite",
             schema_mode="overwrite",
+            description=mark.about,  # of a new table
             commit_properties=_with_mark(mark),
         )
+        self._describe(table, mark)
 
     def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
         """Append if there are only new rows; otherwise merge by key."""
+        self._describe(table, mark)  # first: an append requires the comments of its rows
         if changes.stale.num_rows == 0:
             write_deltalake(
                 self._address(table),
-                changes.rows,
+                _commented(changes.rows, mark),
                 mode="append",
                 schema_mode="merge",
                 commit_properties=_with_mark(mark),
@@ -89,6 +93,17 @@ class DeltaExporter:
             .when_not_matched_insert(_assigned(mark.columns), predicate=f"NOT new.{_IS_DELETED}")
             .execute()
         )
+        self._describe(table, mark)  # new columns; a merge that adds some also loses the table's
+
+    def _describe(self, table: str, mark: ExportMark) -> None:
+        """Describe the table and its columns where the descriptions differ: a commit for each."""
+        held = DeltaTable(self._address(table))
+        if (held.metadata().description or "") != mark.about:
+            held.alter.set_table_description(mark.about)
+        for column in held.schema().fields:
+            meaning = mark.meanings.get(column.name)
+            if meaning and column.metadata.get(_COMMENT) != meaning:
+                held.alter.set_column_metadata(column.name, {_COMMENT: meaning})
 
     def purge(self, table: str) -> None:
         """Remove older files and older commits: both hold values of deleted rows.
@@ -128,6 +143,12 @@ def _newest_mark(held: DeltaTable) -> ExportMark:
 
 def _no_rows(held: DeltaTable) -> pa.Table:
     return pa.schema(held.schema().to_arrow()).empty_table()
+
+
+def _commented(rows: pa.RecordBatchReader, mark: ExportMark) -> pa.RecordBatchReader:
+    """Return the same rows, with the meaning of each column as its comment."""
+    schema = mark.described(rows.schema, _COMMENT)
+    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows))
 
 
 def _with_mark(mark: ExportMark) -> CommitProperties:

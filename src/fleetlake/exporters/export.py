@@ -29,6 +29,7 @@ from fleetlake.lake.locks import export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import mart_keys
+from fleetlake.marts.descriptions import descriptions_of
 from fleetlake.text.redaction import without_secrets
 from fleetlake.text.wording import install_command
 
@@ -238,10 +239,10 @@ def tables_named(lake: Lake, names: Sequence[str]) -> list[Source]:
         "AND schema_name IN ('marts', 'raw', 'meta') ORDER BY ALL"
     )
     wanted = set(names or ["marts"])
+    named = [(schema, table) for schema, table in present if wanted & _names(schema, table)]
     found = [
-        Source(schema=schema, table=table, key=_key(schema, table))
-        for schema, table in present
-        if wanted & _names(schema, table)
+        Source(schema=schema, table=table, key=_key(schema, table), about=about, meanings=meanings)
+        for (schema, table), (about, meanings) in descriptions_of(named).items()
     ]
     unknown = wanted - {"marts"} - {n for s in found for n in _names(s.schema, s.table)}
     if unknown or not found:

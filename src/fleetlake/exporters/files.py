@@ -27,6 +27,7 @@ from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.marts.descriptions import parquet_metadata
 from fleetlake.text.quoting import exact, literal, quoted
 from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
 
@@ -234,9 +235,12 @@ class FileExporter:
         """Write the rows and those of the query `rest` as files, not in the manifest yet."""
         folder = self._work / uuid4().hex[:8]
         self._duckdb.register("rows_to_write", rows)
+        options = f"{self._format.copy}, FILE_SIZE_BYTES '{_FILE_SIZE}'"
+        if self._format.ending == "parquet":
+            options += f", {parquet_metadata((mark.about, mark.meanings))}"
         self._duckdb.execute(
             f"COPY (SELECT {self._selected(mark)} FROM (FROM rows_to_write {rest})) "
-            f"TO {literal(folder)} ({self._format.copy}, FILE_SIZE_BYTES '{_FILE_SIZE}')"
+            f"TO {literal(folder)} ({options})"
         )
         self._system.create_dir(f"{self._root}/{table}", recursive=True)
         return [

@@ -24,6 +24,7 @@ from fleetlake.text.quoting import quoted
 NAMESPACE = "fleet"
 MARK = "fleetlake.mark"
 _CATALOG = "catalog.db"
+_DOC = "doc"
 _DELETED = ManifestEntryStatus.DELETED
 
 
@@ -70,12 +71,13 @@ class IcebergExporter:
         found = self._found(table)
         if found is None:
             name = f"{NAMESPACE}.{table}"
-            with self._catalog.create_table_transaction(name, rows.schema) as new:
+            shape = mark.described(rows.schema, _DOC)
+            with self._catalog.create_table_transaction(name, shape) as new:
                 new.append(rows)
                 _note(new, mark)
             return
         with found.transaction() as changing:
-            _reshape(changing, found, rows.schema)
+            _reshape(changing, found, mark.described(rows.schema, _DOC))
             if found.current_snapshot() and found.scan().count():
                 changing.overwrite(rows)
             else:
@@ -86,7 +88,7 @@ class IcebergExporter:
         """Delete the stale rows by key, then append the new ones."""
         found = self._catalog.load_table(f"{NAMESPACE}.{table}")
         with found.transaction() as changing:
-            _reshape(changing, found, changes.rows.schema)
+            _reshape(changing, found, mark.described(changes.rows.schema, _DOC))
             if changes.stale.num_rows:
                 near = _near(changes.stale)
                 stays = _without(found.scan(row_filter=near).to_arrow(), changes.stale)
@@ -141,18 +143,24 @@ def _files_of(table: Table, *, is_current_only: bool = False) -> set[str]:
 
 
 def _note(changing: Transaction, mark: ExportMark) -> None:
-    changing.set_properties({MARK: mark.as_text()})
+    changing.set_properties({MARK: mark.as_text(), "comment": mark.about})
 
 
 def _reshape(changing: Transaction, found: Table, wanted: pa.Schema) -> None:
-    """Give the table the wanted columns: drop those that do not fit, add the new ones."""
+    """Give the table the wanted columns: drop those that do not fit, add the new ones.
+
+    A column that is described in another way gets its new description.
+    """
     present = schema_to_pyarrow(found.schema(), include_field_ids=False)
     dropped = [field.name for field in present if not _is_same(field, wanted)]
     if dropped:
         with changing.update_schema(allow_incompatible_changes=True) as update:
             for name in dropped:
                 update.delete_column(name)
-    if dropped or set(wanted.names) - set(present.names):
+    docs = {field.name: (field.doc or "").encode() for field in found.schema().fields}
+    wanted_docs = {field.name: field.metadata[_DOC.encode()] for field in wanted if field.metadata}
+    is_grown = bool(set(wanted.names) - set(present.names))
+    if dropped or is_grown or wanted_docs.items() - docs.items():
         with changing.update_schema() as update:
             update.union_by_name(wanted)
 

@@ -26,6 +26,7 @@ POSTGRES = Dialect(
         "WHERE table_schema = current_schema() AND table_name = {table}"
     ),
     has_indexes=True,
+    has_comments=True,
 )
 
 

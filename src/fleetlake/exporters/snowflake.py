@@ -20,6 +20,7 @@ SNOWFLAKE = Dialect(
     ),
     has_backslash=True,
     from_stage={"JSON": "PARSE_JSON({})"},
+    has_comments=True,
 )
 
 

@@ -29,7 +29,8 @@ class Dialect:
     `columns` is the query for the names of a table's columns; `{table}` stands for the table's
     name as a literal. `from_stage` maps a type to the expression that converts a staged value.
     `is_script` sends a transaction as one script, for a database without transactions on
-    connections. `has_indexes` creates an index on the key.
+    connections. `has_indexes` creates an index on the key. `has_comments` describes a table and its
+    columns with `COMMENT ON`.
     """
 
     types: Mapping[str, str]
@@ -39,6 +40,7 @@ class Dialect:
     from_stage: Mapping[str, str] = field(default_factory=dict)
     is_script: bool = False
     has_indexes: bool = False
+    has_comments: bool = False
 
     def name(self, name: str) -> str:
         """Return a name quoted. Raises: ValueError for a name with a NUL.
@@ -93,6 +95,7 @@ class SqlExporter:
         is_new = held is None or held.columns != mark.columns
         if is_new:
             self._create(table, mark)
+        self._describe(table, None if is_new else held, mark)
         self._load(table, rows, mark, [f"DELETE FROM {self._dialect.name(table)} WHERE true"])
         if is_new and mark.key and self._dialect.has_indexes:
             self._run(
@@ -111,6 +114,7 @@ class SqlExporter:
                 f"ALTER TABLE {self._dialect.name(table)} "
                 f"ADD COLUMN IF NOT EXISTS {self._dialect.name(name)} {kind}"
             )
+        self._describe(table, held, mark)
         with self._staged("stale", changes.stale.to_reader(), changes.stale.num_rows) as stale:
             deletion = [self._deletion(table, stale, changes.stale)] if stale else []
             self._load(table, changes.rows if changes.count else None, mark, deletion)
@@ -147,6 +151,17 @@ class SqlExporter:
         if is_present:  # otherwise the name could match a table of another schema
             self._run(f"DROP TABLE {dialect.name(table)}")
         self._run(f"CREATE TABLE {dialect.name(table)} ({', '.join(columns)})")
+
+    def _describe(self, table: str, held: ExportMark | None, mark: ExportMark) -> None:
+        """Comment on the table and on the columns whose descriptions have changed."""
+        if not self._dialect.has_comments:
+            return
+        name, text = self._dialect.name, self._dialect.text
+        if mark.about != (held.about if held else ""):
+            self._run(f"COMMENT ON TABLE {name(table)} IS {text(mark.about)}")
+        for column, meaning in mark.meanings.items():
+            if held is None or held.meanings.get(column) != meaning:
+                self._run(f"COMMENT ON COLUMN {name(table)}.{name(column)} IS {text(meaning)}")
 
     def _load(
         self, table: str, rows: pa.RecordBatchReader | None, mark: ExportMark, before: Sequence[str]

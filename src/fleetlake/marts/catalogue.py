@@ -24,6 +24,8 @@ sources:
     tables:
 """
 
+Description = tuple[str, dict[str, str]]
+"""What a table holds, and what each of its columns means."""
 
 _LIVE = "live"
 """Tag of live tables and live marts."""
@@ -82,21 +84,27 @@ def marts() -> Iterator[dict[str, Any]]:
         yield {"description": "", **own}
 
 
-def mart_meanings(name: str) -> tuple[str, dict[str, str]]:
-    """Return what a mart holds and what each of its columns means; empty for one without docs."""
-    for mart in marts():
-        if mart["name"] == name:
-            grain = _meta(mart).get("grain")
-            about = mart["description"].strip() + (f" One row per {grain}." if grain else "")
-            columns = mart.get("columns") or ()
-            return about, {c["name"]: meaning_of(c.get("description", "")) for c in columns}
-    return "", {}
+def mart_meanings() -> dict[str, Description]:
+    """Return what each mart holds and what each of its columns means, by the mart's name."""
+    return {mart["name"]: _meanings_of(mart) for mart in marts()}
+
+
+def _meanings_of(mart: dict[str, Any]) -> Description:
+    grain = _meta(mart).get("grain")
+    about = mart["description"] + (f" One row per {grain}." if grain else "")
+    columns = mart.get("columns") or ()
+    return _one_line(about), {c["name"]: meaning_of(c.get("description", "")) for c in columns}
 
 
 def meaning_of(description: str) -> str:
     """Return a column's description. Raises: KeyError for a `doc` block that does not exist."""
     named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
-    return " ".join((_doc_blocks()[named[1]] if named else description).split())
+    return _one_line(_doc_blocks()[named[1]] if named else description)
+
+
+def _one_line(text: str) -> str:
+    """Return a text on one line, without NUL, which no database stores."""
+    return " ".join(text.replace("\0", " ").split())
 
 
 @cache

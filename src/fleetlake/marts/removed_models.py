@@ -1,17 +1,19 @@
-"""Marts whose model was removed leave the lake.
+"""Marts whose model was removed leave the lake; those that stay are described there.
 
-A build marks each mart that it makes with a comment on the table, which says whose model made it:
-fleetlake's, or that of a project. Tables without such a mark are the user's own, and stay. So do
-marts of another project: a build outside of a project does not know its models.
+A build gives each mart that it makes a comment: its description, and a last line that says whose
+model made it, fleetlake's or that of a project. Tables without such a mark are the user's own, and
+stay. So do marts of another project: a build outside of a project does not know its models.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import duckdb
 
 from fleetlake.machine.project import found_project
+from fleetlake.marts.catalogue import Description
+from fleetlake.marts.descriptions import comments, descriptions_of
 from fleetlake.marts.sql_project import own_models, project_folder
-from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.quoting import quoted
 
 OURS = "built by fleetlake"
 
@@ -22,25 +24,48 @@ _HELD = """
 SELECT table_name, comment FROM duckdb_tables()
 WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
 """
+_COLUMNS = """
+SELECT table_name, column_name, comment FROM duckdb_columns()
+WHERE database_name = 'lake' AND schema_name = 'marts'
+"""
 
 
 def drop_marts_without_model(connection: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Mark the marts that builds made, and drop those that no model defines any more.
+    """Describe the marts that builds made, and drop those that no model defines any more.
 
     The build file is attached as `build`. Runs in the open transaction; returns the names of the
     dropped marts.
     """
-    marks = _marks_of_models()
+    marks, gone = _marks_of_models(), (OURS, _mark_of_project())
     made = {name for (name,) in connection.execute(_MADE).fetchall()}
-    removed = []
-    for name, comment in connection.execute(_HELD).fetchall():
-        table = f"lake.marts.{quoted(name)}"
-        if name not in marks and comment in {OURS, _mark_of_project()}:
-            connection.execute(f"DROP TABLE {table}")
-            removed.append(name)
-        elif name in made & marks.keys() and comment != marks[name]:
-            connection.execute(f"COMMENT ON TABLE {table} IS {literal(marks[name])}")
+    held = dict(connection.execute(_HELD).fetchall())
+    removed = [name for name in held if name not in marks and _mark(held[name]) in gone]
+    for name in removed:
+        connection.execute(f"DROP TABLE lake.marts.{quoted(name)}")
+    kept = {name: marks[name] for name in made & marks.keys() & held.keys()}
+    if statements := [*_comments(connection, kept, held)]:
+        connection.execute("; ".join(statements))
     return tuple(removed)
+
+
+def _comments(
+    connection: duckdb.DuckDBPyConnection,
+    marks: Mapping[str, str],
+    held: Mapping[str, str | None],
+) -> Iterator[str]:
+    """Yield the statements that describe and mark marts whose comments are not yet as wanted."""
+    columns: dict[str, dict[str, str | None]] = {}
+    for table, column, comment in connection.execute(_COLUMNS).fetchall():
+        columns.setdefault(table, {})[column] = comment
+    for (_, name), (about, meanings) in descriptions_of(("marts", m) for m in marks).items():
+        wanted: Description = (f"{about}\n{marks[name]}".strip(), meanings)
+        first, *others = comments(f"lake.marts.{quoted(name)}", "TABLE", wanted, columns[name])
+        yield from others if held[name] == wanted[0] else (first, *others)
+
+
+def _mark(comment: str | None) -> str:
+    """Return the last line of a mart's comment."""
+    return (comment or "").rpartition("\n")[2]
 
 
 def _marks_of_models() -> Mapping[str, str]:

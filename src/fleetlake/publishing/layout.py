@@ -41,10 +41,16 @@ class Layout:
         return f"FORMAT parquet, COMPRESSION zstd, {cut}"
 
 
-def read_call(folder: Path, partitioned_by: str | None) -> str:
-    """Return the DuckDB function call that reads a table from its folder."""
-    files = f"{exact(folder)}/{'*/*.parquet' if partitioned_by else '*.parquet'}"
-    return f"read_parquet({literal(files)}, hive_partitioning = {bool(partitioned_by)})"
+def read_call(folder: Path, partitioned_by: str | None, *, moved_to: str | None = None) -> str:
+    """Return the DuckDB function call that reads a table from its folder.
+
+    `moved_to` names a variable that can hold another folder for that of the snapshot.
+    """
+    parent, files = literal(exact(folder.parent)), "*/*.parquet" if partitioned_by else "*.parquet"
+    if moved_to:
+        parent = f"coalesce(getvariable({literal(moved_to)}), {parent})"
+    path = f"{parent} || {literal(f'/{exact(folder.name)}/{files}')}"
+    return f"read_parquet({path}, hive_partitioning = {bool(partitioned_by)})"
 
 
 def layout_of(

@@ -33,9 +33,11 @@ from fleetlake.lake.run_log import stale_marts
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
+from fleetlake.marts.catalogue import Description
+from fleetlake.marts.descriptions import comments, descriptions_of, parquet_metadata
 from fleetlake.publishing.coarse import coarse_columns
 from fleetlake.publishing.completeness import calls_by_day, completeness
-from fleetlake.publishing.layout import Layout, layout_of, read_call
+from fleetlake.publishing.layout import layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
     DESCRIPTION,
     MARKER,
@@ -53,8 +55,14 @@ from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 
 DATABASE = "fleet.duckdb"
-OLDEST_READER = "v1.0.0"
-"""The file is written for this DuckDB and later ones; DuckDB 2.0 would write it for itself only."""
+FOLDER = "fleet_folder"
+"""DuckDB variable that holds a snapshot's folder where it was moved or copied to."""
+
+STORAGE_VERSION = "v1.0.0"
+"""The oldest format of files: DuckDB 2.0 would by default write one that only it reads."""
+
+OLDEST_READER = "v1.1.0"
+"""The oldest DuckDB that has the function `getvariable`, which the views call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,10 +186,7 @@ class _Snapshot:
         self.folder.mkdir()
         (self.folder / MARKER).touch()
         self.lake.begin_long_read()  # one snapshot of the lake for all tables
-        tables = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
-        if not tables:
-            raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
-        tables |= self.also
+        tables = self._tables
         description: dict[str, Any] = {
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
@@ -208,6 +213,19 @@ class _Snapshot:
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
 
+    @cached_property
+    def _tables(self) -> dict[str, tuple[str, str]]:
+        """The schema and the table of the lake behind each name. Raises: LakeError for no mart."""
+        marts = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
+        if not marts:
+            raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
+        return marts | dict(self.also)
+
+    @cached_property
+    def _descriptions(self) -> dict[tuple[str, str], Description]:
+        """The description of each table of the lake."""
+        return descriptions_of(self._tables.values())
+
     def _write_table(self, name: str, schema: str, table: str) -> dict[str, Any]:
         """Write or link one table's Parquet files and return its entry in the description."""
         relation = f"{schema}.{quoted(table)}"
@@ -224,7 +242,10 @@ class _Snapshot:
             columns = [(column, kind) for column, kind in columns if column in dict(shown)]
         names = [column for column, _ in shown]
         layout = layout_of(self.lake, schema, table, columns=names, day_rows=self.day_rows)
-        version = self._version(schema, table, shown if self.is_coarse else columns, layout)
+        about, meanings = self._descriptions[schema, table]
+        metadata = parquet_metadata((about, {n: m for n, m in meanings.items() if n in names}))
+        content = (shown if self.is_coarse else columns, layout, metadata)
+        version = self._version(schema, table, content)
         folder = self.folder / name
         is_reused = self.tables_before.get(name) == version
         if is_reused and self.before:
@@ -233,7 +254,7 @@ class _Snapshot:
             selected = ", ".join(f"{value} AS {quoted(column)}" for column, value in shown)
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
-                f"TO {literal(folder)} ({layout.options})"
+                f"TO {literal(folder)} ({layout.options}, {metadata})"
             )
         ((rows,),) = self.lake.rows(f"SELECT count(*) FROM {relation}")
         return {
@@ -253,14 +274,12 @@ class _Snapshot:
             (self.folder / old).symlink_to(new, target_is_directory=True)
         return names
 
-    def _version(
-        self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
-    ) -> str:
-        """Return a digest of the table's files and layout."""
+    def _version(self, schema: str, table: str, content: tuple[object, ...]) -> str:
+        """Return a digest of the table's files in the lake, and of what is written of them."""
         listed = files_of(schema, table)
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
         inlined = self.lake.rows(f"SELECT count(*), max(snapshot_id) FROM {schema}.{quoted(table)}")
-        return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()
+        return hashlib.sha256(repr((*content, files, inlined)).encode()).hexdigest()
 
     @cached_property
     def tables_before(self) -> dict[str, str]:
@@ -296,17 +315,25 @@ class _Snapshot:
     def _write_views(
         self, tables: Mapping[str, dict[str, Any]], earlier_names: Mapping[str, str]
     ) -> None:
-        """Write a DuckDB file with views over this snapshot's files, by absolute path."""
+        """Write a DuckDB file with described views over this snapshot's files.
+
+        DuckDB lets no view find the file that it is in: a table function takes neither a subquery
+        nor a column, and a relative path starts at the reader's working folder (observed 2026-11-25
+        with 1.5.5). So the paths are absolute, unless the variable names another folder.
+        """
         with duckdb.connect() as connection:
             connection.execute(
                 f"ATTACH {literal(self.folder / DATABASE)} AS fleet "
-                f"(STORAGE_VERSION {literal(OLDEST_READER)}); USE fleet"
+                f"(STORAGE_VERSION {literal(STORAGE_VERSION)}); USE fleet"
             )
             for name, table in tables.items():
-                read = read_call(self.folder / name, table["partitioned_by"])
+                read = read_call(self.folder / name, table["partitioned_by"], moved_to=FOLDER)
                 # Columns by name: a parent folder called `env=prod` would add a column.
                 names = ", ".join(quoted(column["name"]) for column in table["columns"])
                 connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {names} FROM {read}")
+                present = dict.fromkeys(column["name"] for column in table["columns"])
+                described = self._descriptions[self._tables[name]]
+                connection.execute("; ".join(comments(quoted(name), "VIEW", described, present)))
             for old, new in earlier_names.items():
                 connection.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
 
