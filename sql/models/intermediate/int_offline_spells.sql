@@ -26,6 +26,7 @@ spells as (
 select
     s.router_id,
     s.evidence,
+    s.started_at as began_at,
     greatest(s.started_at, a.known_from) as started_at,
     s.ended_at,
     coalesce(s.ended_at, greatest(a.known_until, s.started_at)) as until_at

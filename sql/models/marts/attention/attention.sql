@@ -35,12 +35,14 @@ heard as (
     from {{ ref('int_connection_events') }}
 ),
 
--- A record may say offline without saying since when.
+-- A device may have gone offline before the lake had any data, but not before it was registered. A
+-- record may say offline without saying since when.
 offline as (
     select
         r.router_id,
-        s.started_at as since_at,
-        {{ seconds_between('s.started_at', 's.until_at') }} as offline_s
+        least(s.started_at, greatest(s.began_at, coalesce(r.created_at, s.started_at))) as since_at,
+        {{ seconds_between('least(s.started_at, greatest(s.began_at, coalesce(r.created_at, s.started_at)))',
+            's.until_at') }} as offline_s
     from {{ ref('int_routers') }} as r
     left join {{ ref('int_offline_spells') }} as s on r.router_id = s.router_id and s.ended_at is null
     left join heard as h on r.router_id = h.router_id
