@@ -10,6 +10,12 @@
 {%- endmacro %}
 
 
+{# The present names of accounts, or of groups. Two profiles may list the same one. #}
+{% macro present_names(relation, thing) -%}
+    (select {{ thing }}_id, max({{ thing }}_name) as {{ thing }}_name from {{ relation }} group by {{ thing }}_id)
+{%- endmacro %}
+
+
 {# The first and last events of a relation, per 31 days in which one of them begins. #}
 {% macro evidence(relation, first, last) -%}
     {%- set month_number = 'floor(' ~ seconds_between(day_start("date '1970-01-01'"), first) ~ ' / 2678400)' -%}

@@ -23,6 +23,14 @@ APART = {
 """Columns whose values differ by mart on purpose, and why."""
 
 
+WITHOUT_NAMES = {
+    *("location_track_points", "trips"),
+    *("battery_readings", "battery_daily", "battery_discharges", "battery_alert_check"),
+    "change_log",
+}
+"""Marts with a row for each fix, trip, reading or activity: the names are in `device_inventory`."""
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Sim:
     """Return a fleet that was loaded twice, two hours apart, with its marts built."""
@@ -107,6 +115,16 @@ def test_equal_column_names_of_two_marts_have_values_in_common(fleet):
     ]
 
     assert apart == []
+
+
+def test_a_mart_of_routers_names_the_router():
+    unnamed = set()
+    for mart in marts():
+        names = {column["name"] for column in mart["columns"]}
+        if "router_id" in names and "router_name" not in names:
+            unnamed.add(mart["name"])
+
+    assert unnamed == WITHOUT_NAMES
 
 
 def test_equal_column_names_have_one_type_and_one_meaning():

@@ -13,16 +13,22 @@ with versions as (
 )
 
 select
-    router_id,
-    account_id,
-    group_id,
+    v.router_id,
+    v.account_id,
+    v.group_id,
 
-    router_name,
-    device_type,
-    connection_state,
+    v.router_name,
+    a.account_name,
+    g.group_name,
+    v.device_type,
+    v.connection_state,
 
-    created_at,
-    valid_to as left_at
+    v.created_at,
+    v.valid_to as left_at
 
-from versions
-where newness = 1
+from versions as v
+left join {{ present_names(ref('stg_accounts'), 'account') }} as a
+    on v.account_id = a.account_id
+left join {{ present_names(ref('stg_groups'), 'group') }} as g
+    on v.group_id = g.group_id
+where v.newness = 1

@@ -46,9 +46,13 @@ with events as (
 
 select
     event_id,
-    router_id,
-    account_id,
+    e.router_id,
+    coalesce(e.account_id, r.account_id) as account_id,
+    r.group_id,
 
+    r.router_name,
+    coalesce(a.account_name, r.account_name) as account_name,
+    r.group_name,
     source,
     severity,
     event_type,
@@ -58,4 +62,6 @@ select
 
     occurred_at
 
-from events
+from events as e
+left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
+left join {{ present_names(ref('stg_accounts'), 'account') }} as a on e.account_id = a.account_id

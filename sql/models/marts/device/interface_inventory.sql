@@ -20,7 +20,7 @@ select
 
     r.router_name,
     a.account_name,
-    g.group_name,
+    r.group_name,
     coalesce(v.uid, v.net_device_name) as interface,
     v.net_device_name,
     v.net_device_type as interface_type,
@@ -46,6 +46,5 @@ from versions as v
 cross join {{ ref('int_as_of') }} as k
 left join {{ ref('int_interfaces') }} as i on v.net_device_id = i.net_device_id and i.until_at is null
 left join {{ ref('int_routers') }} as r on v.router_id = r.router_id
-left join {{ ref('stg_accounts') }} as a on coalesce(r.account_id, v.account_id) = a.account_id
-left join {{ ref('stg_groups') }} as g on r.group_id = g.group_id
+left join {{ present_names(ref('stg_accounts'), 'account') }} as a on coalesce(r.account_id, v.account_id) = a.account_id
 where v.newness = 1

@@ -37,8 +37,8 @@ select
     i.group_id,
 
     i.router_name,
-    a.account_name,
-    g.group_name,
+    i.account_name,
+    i.group_name,
     l.mac,
     l.serial_number,
     l.hardware_series,
@@ -63,6 +63,4 @@ from assigned as l
 cross join {{ ref('int_as_of') }} as k
 left join routers as r on l.mac = r.mac
 left join {{ ref('int_routers') }} as i on r.router_id = i.router_id
-left join {{ ref('stg_accounts') }} as a on i.account_id = a.account_id
-left join {{ ref('stg_groups') }} as g on i.group_id = g.group_id
 where l.newness = 1

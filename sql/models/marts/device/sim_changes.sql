@@ -35,8 +35,8 @@ select
     r.group_id,
 
     r.router_name,
-    a.account_name,
-    g.group_name,
+    r.account_name,
+    r.group_name,
     c.interface,
     case
         when c.is_moved then 'SIM card moved'
@@ -55,6 +55,4 @@ select
 
 from changed as c
 left join {{ ref('int_routers') }} as r on c.router_id = r.router_id
-left join {{ ref('stg_accounts') }} as a on r.account_id = a.account_id
-left join {{ ref('stg_groups') }} as g on r.group_id = g.group_id
 where c.is_moved or c.is_swapped or c.is_carried

@@ -14,7 +14,11 @@ with spans as (
 measured as (
     select
         s.router_id,
+        r.account_id,
+        r.group_id,
         r.router_name,
+        r.account_name,
+        r.group_name,
         s.next_fixed_at is null and r.left_at is null as is_open,
         s.last_fixed_at,
         s.next_fixed_at,
@@ -27,7 +31,11 @@ measured as (
 
 select
     router_id,
+    account_id,
+    group_id,
     router_name,
+    account_name,
+    group_name,
     is_open,
     round(gap_s / 3600, 2) as gap_hours,
     last_fixed_at,

@@ -76,6 +76,8 @@ select
     r.group_id,
 
     r.router_name,
+    r.account_name,
+    r.group_name,
     n.source,
     n.location_method,
     n.carrier,

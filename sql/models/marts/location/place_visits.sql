@@ -12,6 +12,8 @@ select
     r.group_id,
 
     r.router_name,
+    r.account_name,
+    r.group_name,
     s.is_still_there,
     s.is_first_seen,
 

@@ -66,22 +66,28 @@ named as (
 
 select
     s.router_id,
+    r.account_id,
+    r.group_id,
     arrived_by_trip_id,
     left_by_trip_id,
     place_id,
-    n.place_name,
 
-    left_at is null as is_still_there,
+    r.router_name,
+    r.account_name,
+    r.group_name,
+    n.place_name,
+    s.left_at is null as is_still_there,
     arrived_by_trip_id is null as is_first_seen,
 
     latitude_deg,
     longitude_deg,
-    round({{ seconds_between('s.arrived_at', 'coalesce(left_at, seen_until)') }}, 0) as dwell_s,
+    round({{ seconds_between('s.arrived_at', 'coalesce(s.left_at, seen_until)') }}, 0) as dwell_s,
     count(*) over (partition by s.router_id, place_id) as visits_to_place,
 
     s.arrived_at,
-    left_at
+    s.left_at
 
 from placed as s
+left join {{ ref('int_routers') }} as r on s.router_id = r.router_id
 left join named as n
     on s.router_id = n.router_id and s.arrived_at = n.arrived_at and n.narrowness = 1

@@ -48,8 +48,13 @@ projected as (
 select
     p.net_device_id,
     i.router_id,
+    r.account_id,
+    r.group_id,
     p.month_date,
 
+    r.router_name,
+    r.account_name,
+    r.group_name,
     i.interface,
     i.carrier,
 
@@ -70,5 +75,6 @@ from projected as p
 left join {{ ref('int_interfaces') }} as i
     on p.net_device_id = i.net_device_id
     and {{ holds_at('i', 'p.last_sampled_at') }}
+left join {{ ref('int_routers') }} as r on i.router_id = r.router_id
 left join {{ ref('carrier_plans') }} as c on i.carrier = c.carrier
 left join {{ ref('carrier_plans') }} as other on other.carrier = '*' and i.interface_type <> 'ethernet'
