@@ -24,32 +24,46 @@
 {%- endmacro %}
 
 
-{# Alerts that a WAN interface was lost or came up. Types are compared as they are stored. #}
+{# Alerts that say in which state a WAN interface is, and that a router failed over. Types are compared
+   as they are stored. An alert that does not name its interface is about the one of its kind. #}
 {% macro wan_alerts(relation) -%}
-    {%- set losses = [
-        'ethernet_wan_disconnected', 'ethernet_wan_unplugged', 'modem_wan_disconnected',
-        'modem_wan_unplugged', 'wwan_disconnected', 'wwan_network_unavailable'
-    ] -%}
-    {%- set gains = ['ethernet_wan_connected', 'modem_wan_connected', 'wwan_connected'] -%}
+    {%- set types = {
+        'lost': [
+            'ethernet_wan_disconnected', 'ethernet_wan_unplugged', 'modem_wan_disconnected',
+            'modem_wan_unplugged', 'wwan_disconnected', 'wwan_network_unavailable'
+        ],
+        'failover': ['failover_event'],
+        'connected': ['ethernet_wan_connected', 'modem_wan_connected', 'wwan_connected'],
+        'standby': ['ethernet_wan_standby', 'modem_wan_standby', 'wwan_standby'],
+    } -%}
     select
-        alert_id,
-        router_id,
+        *,
+        case when wan_state <> 'failover' then
+            coalesce(interface, concat('any ', regexp_extract(wan_alert_type, '^(ethernet|modem|wwan)', 1)))
+        end as link
+    from (
+        select
+            alert_id,
+            router_id,
 
-        {{ json_text('info', 'info.uid') }} as interface,
-        {{ json_text('info', 'info.reason') }} as reason,
-        regexp_replace(alert_type, '^alt_', '') as wan_alert_type,
-        description,
-        alert_type in (
-            {% for name in losses %}'{{ name }}', 'alt_{{ name }}'{{ ', ' if not loop.last }}{% endfor %}
-        ) as is_loss,
+            {{ json_text('info', 'info.uid') }} as interface,
+            {{ json_text('info', 'info.reason') }} as reason,
+            regexp_replace(alert_type, '^alt_', '') as wan_alert_type,
+            description,
+            case
+                {%- for state, names in types.items() %}
+                when alert_type in (
+                    {%- for name in names %}'{{ name }}', 'alt_{{ name }}'{{ ', ' if not loop.last }}{% endfor -%}
+                ) then '{{ state }}'
+                {%- endfor %}
+            end as wan_state,
 
-        detected_at
+            detected_at
 
-    from ({{ relation }}) as alerts
-    where router_id is not null
-        and alert_type in (
-            {% for name in losses + gains %}'{{ name }}', 'alt_{{ name }}'{{ ', ' if not loop.last }}{% endfor %}
-        )
+        from ({{ relation }}) as alerts
+        where router_id is not null
+    ) as told
+    where wan_state is not null
 {%- endmacro %}
 
 

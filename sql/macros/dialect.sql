@@ -227,3 +227,8 @@
 {% macro epoch_start() -%}
     {{ day_start("date '1970-01-01'") }}
 {%- endmacro %}
+
+{# An instant that has not come, for comparisons. #}
+{% macro never() -%}
+    {{ day_start("date '9999-01-01'") }}
+{%- endmacro %}

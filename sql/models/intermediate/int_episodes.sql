@@ -21,7 +21,10 @@ with recorded as (
         usage_bytes as record_bytes,
         data_cap_pct,
         started_at as stamped_start_at,
-        ended_at as stamped_end_at
+        ended_at as stamped_end_at,
+        ended_at is not null as is_end_known,
+        null as last_told_at,
+        null as over_at
     from {{ ref('stg_failovers') }}
 
     union all
@@ -40,7 +43,10 @@ with recorded as (
         null as record_bytes,
         null as data_cap_pct,
         started_at as stamped_start_at,
-        ended_at as stamped_end_at
+        ended_at as stamped_end_at,
+        is_end_known,
+        last_told_at,
+        over_at
     from {{ ref('int_failovers_unrecorded') }}
 ),
 
@@ -55,13 +61,25 @@ dated as (
     left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 ),
 
+-- If no alert said for long that a failover lasts, it is unknown whether it does. Then it ends with the
+-- last evidence, as one does that is over without an alert that says so.
+told as (
+    select
+        *,
+        case
+            when stamped_end_at is not null then stamped_end_at
+            when {{ seconds_between('last_told_at', 'least(known_until, coalesce(left_at, known_until))') }}
+                > {{ var('backup_evidence_s') }} then last_told_at
+        end as last_at
+    from dated
+),
+
 -- Where the start lies in the future, the end is the better evidence.
 ended as (
     select
         *,
-        case when stamped_end_at is not null then least(greatest(stamped_end_at, known_from), known_until) end
-            as ended_at
-    from dated
+        case when last_at is not null then least(greatest(last_at, known_from), known_until) end as ended_at
+    from told
 ),
 
 episodes as (
@@ -78,6 +96,11 @@ select
     e.*,
     e.ended_at is null and e.left_at is null as is_open,
     greatest(coalesce(e.ended_at, least(e.known_until, coalesce(e.left_at, e.known_until))), e.started_at) as until_at,
+    -- Until then it is unknown whether the router was still on the backup.
+    case when e.last_told_at is not null and e.ended_at is not null then
+        greatest(least(e.known_until, coalesce(e.over_at, e.left_at, e.known_until)), e.ended_at)
+    end as unknown_until_at,
+    e.last_told_at is not null and e.ended_at is not null and e.over_at is null and e.left_at is null as is_unsure,
     lost.carrier as from_carrier,
     coalesce(e.record_carrier, backup.carrier) as to_carrier,
     backup_name.net_device_id as backup_net_device_id,

@@ -1,4 +1,4 @@
--- Grain: one row per alert that a WAN interface was lost or came up.
+-- Grain: one row per alert that says in which state a WAN interface is, or that a router failed over.
 -- Kind: view.
 
 select * from {{ ref('int_wan_alerts_polled') }}

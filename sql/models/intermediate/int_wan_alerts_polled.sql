@@ -1,4 +1,4 @@
--- Grain: one row per polled alert that a WAN interface was lost or came up.
+-- Grain: one row per polled alert that says in which state a WAN interface is, or that a router failed over.
 -- Kind: incremental. Polled alerts never change, so new ones are added.
 
 {{ config(

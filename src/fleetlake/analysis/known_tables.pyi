@@ -129,9 +129,9 @@ class Marts(Schema):
     failover_cost_monthly: Table
     """What backups cost, per carrier."""
     failover_now: Table
-    """Which routers are on a backup now, since when, and how good its signal is."""
+    """Which routers are on a backup now, as far as known, since when, and how good its signal is."""
     wan_availability_daily: Table
-    """How much of each day the preferred WAN was available."""
+    """Site uptime. How much of each day a router was on its preferred WAN, on a backup, or offline."""
     location_track_points: Table
     """Every fix of every device, rated but never dropped, with speed and signal."""
     trips: Table

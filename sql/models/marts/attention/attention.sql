@@ -6,6 +6,7 @@ with backups as (
     select
         'on_backup' as reason,
         case
+            when unknown_since_at is not null then 'soon'
             when so_far_s >= {{ var('backup_urgent_s') }} or data_cap_pct >= {{ var('backup_cap_pct') }} then 'urgent'
             when so_far_s >= {{ var('backup_soon_s') }} then 'soon'
             else 'watch'
@@ -20,7 +21,11 @@ with backups as (
         started_at as since_at,
         cast(null as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }}) as due_at,
         concat_ws('',
-            'On a backup for ', {{ duration_words('so_far_s') }},
+            case when unknown_since_at is null then concat('On a backup for ', {{ duration_words('so_far_s') }})
+                else concat(
+                    'Last known on a backup ', {{ duration_words(seconds_between('unknown_since_at', 'as_of_at')) }},
+                    ' ago, unknown since then'
+                ) end,
             ': ', coalesce(to_interface, 'an unknown interface'),
             case when to_carrier is not null then concat(' (', to_carrier, ')') end,
             ' instead of ', coalesce(from_interface, 'an unknown interface'), '.',

@@ -1,19 +1,9 @@
 -- Grain: one row per device and UTC day that the lake has data for.
 -- Kind: table.
 
--- The first known state of a device. Before a device first came online its state is unknown: it
--- may not have been installed yet.
-with first_states as (
-    select
-        router_id,
-        min(case when is_offline then changed_at end) as first_offline_at,
-        min(case when not is_offline then changed_at end) as first_online_at
-    from {{ ref('int_connection_events') }}
-    group by router_id
-),
-
+-- Before a device first came online its state is unknown: it may not have been installed yet.
 -- Without any event, only the record can say that the device is connected.
-known as (
+with known as (
     select
         d.router_id,
         d.router_name,
@@ -26,7 +16,7 @@ known as (
         d.until_at
     from {{ ref('int_router_days') }} as d
     inner join {{ ref('int_routers') }} as r on d.router_id = r.router_id
-    left join first_states as t on d.router_id = t.router_id
+    left join {{ ref('int_first_states') }} as t on d.router_id = t.router_id
     where coalesce(t.first_online_at, t.first_offline_at) is not null or r.connection_state = 'online'
 ),
 

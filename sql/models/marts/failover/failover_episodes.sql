@@ -24,6 +24,7 @@ select
     c.cause_reason,
     c.cause_description,
     e.is_open,
+    e.is_end_known,
     e.is_bounded,
 
     e.from_priority,
@@ -49,7 +50,8 @@ select
 
     c.cause_at,
     e.started_at,
-    e.ended_at
+    e.ended_at,
+    case when e.is_unsure then e.ended_at end as unknown_since_at
 
 from {{ ref('int_episodes') }} as e
 inner join {{ ref('int_flapping') }} as f on e.episode_id = f.episode_id

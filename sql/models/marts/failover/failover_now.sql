@@ -1,12 +1,21 @@
--- Grain: one row per router that is on a backup now.
+-- Grain: one row per router that is on a backup now, as far as known.
 -- Kind: table.
 
-with newest as (
+-- If it is unknown whether a failover is over, a later one says that it is.
+with episodes as (
     select
         *,
         row_number() over (partition by router_id order by started_at desc, episode_id) as newness
     from {{ ref('failover_episodes') }}
-    where is_open and router_id is not null
+    where router_id is not null
+),
+
+newest as (
+    select
+        *,
+        row_number() over (partition by router_id order by started_at desc, episode_id) as place
+    from episodes
+    where is_open or (unknown_since_at is not null and newness = 1)
 )
 
 select
@@ -29,6 +38,7 @@ select
     m.signal_pct,
 
     n.started_at,
+    n.unknown_since_at,
     a.known_until as as_of_at
 
 from newest as n
@@ -39,4 +49,4 @@ left join {{ ref('int_interface_names') }} as i
     and n.to_interface = i.interface
     and {{ holds_at('i', 'a.known_until') }}
 left join {{ ref('stg_net_device_metrics') }} as m on i.net_device_id = m.net_device_id
-where n.newness = 1
+where n.place = 1

@@ -1,8 +1,18 @@
 -- Grain: one row per router and UTC day that the lake has data for.
 -- Kind: table.
 
-with spells as (
+with backups as (
     {{ by_day(ref('int_backup_spells'), ['router_id'], 'started_at', 'ended_at') }}
+),
+
+counted as (
+    select router_id, day_date, count(*) as spells
+    from backups
+    group by router_id, day_date
+),
+
+parts as (
+    {{ by_day(ref('int_wan_spells'), ['router_id', 'state'], 'started_at', 'ended_at') }}
 ),
 
 measured as (
@@ -10,26 +20,39 @@ measured as (
         d.router_id,
         d.router_name,
         d.day_date as wan_date,
-        {{ seconds_between('d.from_at', 'd.until_at') }} as known_s,
-        count(s.router_id) as spells,
-        {{ exact_sum('case when s.router_id is null then 0 else '
-            ~ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') ~ ' end') }} as primary_down_s
+        round({{ seconds_between('d.from_at', 'd.until_at') }}, 3) as observed_s,
+        {% for state in ['backup', 'offline', 'unknown'] %}
+        coalesce({{ exact_sum("case when p.state = '" ~ state ~ "' then "
+            ~ overlap_s('p.from_at', 'p.until_at', 'd.from_at', 'd.until_at') ~ ' end') }}, 0) as {{ state }}_s
+        {{- ',' if not loop.last }}
+        {% endfor %}
     from {{ ref('int_router_days') }} as d
-    left join spells as s
-        on d.router_id = s.router_id
-        and d.day_date = s.day_date
-        and s.from_at < d.until_at
-        and (s.until_at > d.from_at or s.from_at >= d.from_at)
+    left join parts as p on d.router_id = p.router_id and d.day_date = p.day_date
     where d.device_type = 'router'
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
+),
+
+divided as (
+    select
+        *,
+        round(greatest(observed_s - backup_s - offline_s - unknown_s, 0), 3) as primary_s,
+        round(greatest(observed_s - unknown_s, 0), 3) as known_s
+    from measured
 )
 
 select
-    router_id,
-    router_name,
-    wan_date,
-    spells,
-    round(known_s, 3) as known_s,
-    least(primary_down_s, round(known_s, 3)) as primary_down_s,
-    round(100 * (1 - least(primary_down_s / known_s, 1)), 4) as primary_available_pct
-from measured
+    d.router_id,
+    d.router_name,
+    d.wan_date,
+    coalesce(c.spells, 0) as spells,
+    d.observed_s,
+    d.known_s,
+    d.primary_s,
+    d.backup_s,
+    d.offline_s,
+    d.unknown_s,
+    round(d.backup_s + d.offline_s, 3) as primary_down_s,
+    round(100 * d.primary_s / nullif(d.known_s, 0), 4) as primary_available_pct,
+    round(100 * greatest(d.known_s - d.offline_s, 0) / nullif(d.known_s, 0), 4) as up_pct
+from divided as d
+left join counted as c on d.router_id = c.router_id and d.wan_date = c.day_date
