@@ -65,9 +65,11 @@ proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides,
 release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models, every endpoint (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and $(HERE)"
 
-check: $(READY)  ## Lint, formatting and types
+check: $(READY)  ## Lint, formatting, words and types
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
+	@! grep -rnwiE 'nobody|somebody|whoever' src flows sql docs *.md --include=*.py --include=*.md --include=*.sql --include=*.toml \
+	  || { echo "Name the person, process or tool that you mean."; exit 1; }
 	@$(BIN)/mypy
 
 # Uncommitted files, without deleted ones.

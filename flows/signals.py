@@ -184,7 +184,7 @@ def announce_destinations(state: LakeState) -> list[str]:
     """Send an event for each push destination whose state got worse; return the messages.
 
     A Prefect Variable holds the states seen. A destination that was disabled before it was first
-    seen is not announced: somebody meant it.
+    seen is not announced: it was done on purpose.
     """
     before = cast("dict[str, str]", Variable.get(PUSH_STATES, default={}))
     found = state.status.push_destinations
@@ -212,7 +212,7 @@ def announce_journal(state: LakeState) -> list[str]:
     if waits and not was_sent:
         sentence = " ".join(waiting_line(pushes))
         if pushes.journal_fault is None:
-            sentence += " Does a process drain it?"
+            sentence += " Is the drain process running?"
         messages = _announce(PUSH_FAILING, PUSHED.name, sentence)
     if waits != was_sent:
         Variable.set(JOURNAL_WAITS, waits, overwrite=True)

@@ -8,4 +8,4 @@ SKIPPED = "Skipped"
 """Completed without doing any work, because another run does it."""
 
 ALARM = "Alarm"
-"""Failed on purpose, so that the run stays red until somebody looks at it."""
+"""Failed on purpose, so that the run stays red until a person looks at it."""

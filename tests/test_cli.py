@@ -239,7 +239,7 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
     "words", [["events", "--since"], ["verify", "alerts", "--to"], ["track", "Bus", "--day"]]
 )
 @pytest.mark.parametrize("typed", ["yesterday", "2026-06-31"])
-def test_a_time_that_is_none_is_refused_with_how_to_write_one(words: list[str], typed: str) -> None:
+def test_text_that_is_not_a_time_is_refused_with_an_example(words: list[str], typed: str) -> None:
     done = CliRunner().invoke(app, [*words, typed], env={"COLUMNS": "200"})
 
     assert done.exit_code == 2

@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind, Privacy
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import marts
-from fleetlake.publishing.coarse import told_in_marts
+from fleetlake.publishing.coarse import revealed_in_marts
 from fleetlake.publishing.publish import publish
 from fleetlake.publishing.snapshot_folders import is_published_coarse
 
@@ -120,8 +120,8 @@ def test_every_text_of_a_mart_is_left_out_or_known_to_name_nobody() -> None:
         if column["data_type"].upper() in {"VARCHAR", "JSON"} or "[]" in column["data_type"]
     }
 
-    assert {name for name in texts if not told_in_marts(name)} <= NAMES_NOBODY
-    assert {name for name in texts if told_in_marts(name)} & NAMES_NOBODY == set()
+    assert {name for name in texts if not revealed_in_marts(name)} <= NAMES_NOBODY
+    assert {name for name in texts if revealed_in_marts(name)} & NAMES_NOBODY == set()
 
 
 def test_every_coordinate_of_a_mart_is_rounded() -> None:
@@ -133,7 +133,7 @@ def test_every_coordinate_of_a_mart_is_rounded() -> None:
     }
 
     assert coordinates
-    assert {told_in_marts(name) for name in coordinates} == {Privacy.PLACE}
+    assert {revealed_in_marts(name) for name in coordinates} == {Privacy.PLACE}
 
 
 def test_every_raw_coordinate_and_name_says_so_in_the_vocabulary() -> None:

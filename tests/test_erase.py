@@ -25,7 +25,7 @@ from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.byte_purge import purge_files
 from fleetlake.lake.ducklake import METADATA
-from fleetlake.lake.erasure import bury
+from fleetlake.lake.erasure import commit_tombstones
 from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake.locks import commit_lock, stream_lock
@@ -408,7 +408,7 @@ def test_an_interface_of_an_erased_router_that_appears_later_is_withheld_too(loa
     router, _, _ = victims(loaded)
     new = 9_999_999
     with open_lake(loaded.settings().lake) as lake, commit_lock(lake.path):
-        bury(lake, plan_erasure(lake, [(Thing.ROUTER, int(router["id"]))]))
+        commit_tombstones(lake, plan_erasure(lake, [(Thing.ROUTER, int(router["id"]))]))
         lake.execute("delete from raw.net_devices")
         lake.execute("insert into raw.net_device_metrics (id, net_device_id) values (1, ?)", [new])
         lake.execute("delete from meta.tombstones where kind = 'net_device'")

@@ -227,5 +227,5 @@ def test_a_report_says_which_panel_takes_too_long_and_shows_the_others(world, mo
 
     told = [answer["what"] for answer in held_in(text)["answers"].values() if "what" in answer]
     assert len(told) == 1
-    assert told[0].startswith("This is more than the page can work out at once. Choose")
+    assert told[0].startswith("The query is too large. Choose")
     assert "V700-Denver-00001" in text

@@ -80,8 +80,8 @@ def spoil_directory(file):
     ("spoil", "why"),
     [
         (lambda file: file.unlink(), "no such file"),
-        (lambda file: file.write_bytes(b"PMTiles"), "it is no PMTiles file"),
-        (lambda file: file.write_text("{}" * 100), "it is no PMTiles file"),
+        (lambda file: file.write_bytes(b"PMTiles"), "it is not a PMTiles file"),
+        (lambda file: file.write_text("{}" * 100), "it is not a PMTiles file"),
         (cut, "it is cut off: .* are there"),
         (spoil_directory, "its directory is damaged"),
         (lambda file: write_tiles(file, version=2), "it has version 2"),

@@ -11,7 +11,7 @@ with changes as (
     window track as (partition by router_id order by changed_at, is_offline, evidence)
 ),
 
--- An event with the same state as the one before is no change: most appear in both sources.
+-- An event with the same state as the one before is not a change: most appear in both sources.
 spells as (
     select
         router_id,

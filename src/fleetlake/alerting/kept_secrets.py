@@ -124,7 +124,7 @@ class KeptSecrets:
 
 
 def new_secret() -> str:
-    """Return a secret that nobody can guess, of less than the service's 256 characters."""
+    """Return a secret that cannot be guessed, of less than the service's 256 characters."""
     return secrets.token_urlsafe(_BYTES)
 
 

@@ -51,7 +51,7 @@ class Schema:
         return self[name]
 
     def __getitem__(self, name: str) -> Table:
-        """Return a table by any name, also one that is no Python name."""
+        """Return a table by any name, also one that is not a Python name."""
         relation = self._source.reading(f"FROM {self._name}.{quoted(name)}", None)
         about, meanings = described_in(self._name, name)
         kinds = Selection(relation).columns
@@ -98,7 +98,7 @@ class LakeReader:
     def sql(self, query: str, parameters: object = None) -> Selection:
         """Return the rows of one query; `?` in it stand for parameters. Nothing is read yet.
 
-        Raises: UsageError for a statement that is no query, or that DuckDB rejects.
+        Raises: UsageError for a statement that is not a query, or that DuckDB rejects.
         """
         with self._source.cursor() as cursor:
             if may_read_history(query):

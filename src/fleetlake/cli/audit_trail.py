@@ -25,7 +25,7 @@ events = typer.Typer(
     cls=ListGroup,
     name="events",
     help="List the lake's audit trail: what was found, repaired or removed on purpose, when and "
-    "by whom. Without a sub-command, list it.",
+    "by whom.",
 )
 
 

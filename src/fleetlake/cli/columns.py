@@ -24,7 +24,7 @@ columns = typer.Typer(
     cls=ListGroup,
     name="columns",
     help="List members that the service added, promote one to a column, demote it, or retype a "
-    "column. Without a sub-command, list them."
+    "column."
     "\n\n"
     "No decision is urgent: members without a column are kept in `_extra` from the first record "
     'on. `a.b` is the member b of the object a; `"a.b"` is a member with a dot in its name. A '

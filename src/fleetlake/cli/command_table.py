@@ -113,12 +113,12 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
         CommandOnDemand(
             "fleetlake.cli.columns:columns",
             "List members that the service added, promote one to a column, demote it, or retype a "
-            "column. Without a sub-command, list them.",
+            "column.",
         ),
         CommandOnDemand(
             "fleetlake.cli.audit_trail:events",
             "List the lake's audit trail: what was found, repaired or removed on purpose, when and "
-            "by whom. Without a sub-command, list it.",
+            "by whom.",
         ),
     ),
     "Repair": (
@@ -140,13 +140,11 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
         ),
         CommandOnDemand(
             "fleetlake.cli.gaps:gaps",
-            "List or acknowledge time ranges that the service deleted before they were read. "
-            "Without a sub-command, list them.",
+            "List or acknowledge time ranges that the service deleted before they were read.",
         ),
         CommandOnDemand(
             "fleetlake.cli.quarantine:quarantine",
-            "List, show, retry or acknowledge records that could not be stored in their table. "
-            "Without a sub-command, list them.",
+            "List, show, retry or acknowledge records that could not be stored in their table.",
         ),
     ),
     "Prefect": (

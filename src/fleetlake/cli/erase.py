@@ -79,7 +79,7 @@ def erase(
 
 
 def _is_confirmed() -> bool:
-    """Return whether the user agrees. Raises: UsageError if there is nobody to ask."""
+    """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
     from fleetlake.errors import UsageError
 
     try:

@@ -30,8 +30,7 @@ class GapsGroup(ListGroup):
 gaps = typer.Typer(
     cls=GapsGroup,
     name="gaps",
-    help="List or acknowledge time ranges that the service deleted before they were read. "
-    "Without a sub-command, list them.",
+    help="List or acknowledge time ranges that the service deleted before they were read.",
 )
 
 

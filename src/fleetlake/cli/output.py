@@ -80,7 +80,7 @@ def unwritable_output() -> OutputLost | None:
 
 
 def _loss(error: OSError) -> OutputLost | None:
-    """Return the error to report; None if a pipe's reader closed it, which is no loss."""
+    """Return the error to report; None if a pipe's reader closed it, which loses nothing."""
     if error.errno == EPIPE:
         return None
     return OutputLost(
@@ -97,7 +97,7 @@ class OutputPipe:
         self._file = os.dup(1)
 
     def is_closed_by_reader(self) -> bool:
-        """Return whether standard output is a pipe that nobody reads any more."""
+        """Return whether standard output is a pipe whose reader has closed it."""
         pipe = select.poll()
         pipe.register(self._file, 0)
         return any(event & select.POLLERR for _, event in pipe.poll(0))

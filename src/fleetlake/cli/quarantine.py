@@ -35,8 +35,7 @@ class QuarantineGroup(ListGroup):
 quarantine = typer.Typer(
     cls=QuarantineGroup,
     name="quarantine",
-    help="List, show, retry or acknowledge records that could not be stored in their table. "
-    "Without a sub-command, list them.",
+    help="List, show, retry or acknowledge records that could not be stored in their table.",
 )
 
 

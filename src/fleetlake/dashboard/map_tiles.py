@@ -73,7 +73,7 @@ class _Header:
 
 def _header(file: Path, head: bytes, *, size: int) -> _Header:
     if len(head) < HEADER_BYTES or not head.startswith(MAGIC):
-        raise _unreadable(file, "it is no PMTiles file")
+        raise _unreadable(file, "it is not a PMTiles file")
     if head[7] != VERSION:
         raise _unreadable(file, f"it has version {head[7]} of PMTiles, and only {VERSION} is drawn")
     _, _, *numbers = _HEADER.unpack_from(head)

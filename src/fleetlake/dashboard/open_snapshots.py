@@ -241,7 +241,7 @@ class OpenSnapshots:
 
 def _too_long() -> QueryTooLong:
     return QueryTooLong(
-        "This is more than the page can work out at once.",
+        "The query is too large.",
         remedy="Choose a shorter time, one account or one router.",
     )
 

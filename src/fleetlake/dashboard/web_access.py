@@ -1,4 +1,4 @@
-"""Who may read the pages: this machine's browser, or whoever knows the token.
+"""Who may read the pages: this machine's browser, or one that sends the token.
 
 Without a token, the name in the request must be this machine's own, so that a page of another site
 cannot read through a name that it points here (DNS rebinding). With one, every request carries it:

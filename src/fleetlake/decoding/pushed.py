@@ -1,4 +1,4 @@
-"""Reading pushed messages: one alert or a list of alerts each, in a shape that nobody promises.
+"""Reading pushed messages: one alert or a list of alerts each, of an undocumented shape.
 
 The service contract does not show the body. So a message may be an alert, a list of alerts, or an
 object with one list of alerts; the device and the account may be given as a number, a URL or an
@@ -68,7 +68,7 @@ EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
 _OWN = ("push_id", "alerted_at", "received_at")
 """Columns that the receiver fills in."""
 
-_NAMING_NOTHING = ("router_id", "account_id", "created_at", "created_at_timeuuid", "detected_at")
+_IDENTIFYING = ("router_id", "account_id", "created_at", "created_at_timeuuid", "detected_at")
 _UNFORESEEN = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, PageUnreadable)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -129,7 +129,7 @@ class _Found:
 def read_pushes(endpoint: Endpoint, messages: Iterable[tuple[bytes, datetime]]) -> Pushes:
     """Return the alerts of messages, each with the time at which it was received, in UTC.
 
-    A message that cannot be read for a reason that nobody foresaw is a dead letter too: it would
+    A message that cannot be read for an unforeseen reason is a dead letter too: it would
     otherwise be read again for ever, and no message after it.
     """
     given = list(messages)
@@ -262,14 +262,14 @@ def _sent(endpoint: Endpoint) -> Endpoint:
 
 def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
     sent = pa.Table.from_batches(found.pages, schema=schema_of(_sent(endpoint)))
-    values = {name: sent[name].to_pylist() for name in {"type", "info", *_NAMING_NOTHING}}
+    values = {name: sent[name].to_pylist() for name in {"type", "info", *_IDENTIFYING}}
     kept: list[int] = []
     ids: dict[str, None] = {}
     times: list[datetime] = []
     tests = 0
     for row, received_at in enumerate(found.received):
         timeuuid = values["created_at_timeuuid"][row]
-        if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
+        if values["type"][row] == TEST and all(values[n][row] is None for n in _IDENTIFYING):
             tests += 1
             continue
         own_times = (values["created_at"][row], values["detected_at"][row])

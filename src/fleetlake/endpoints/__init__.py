@@ -1,4 +1,4 @@
-"""THE table: one row per endpoint. No other code names an endpoint.
+"""The endpoint table: one row per endpoint. No other code names an endpoint.
 
 To add an endpoint, add a row to `inventory`, `events` or `v3`, the meaning of any new field to
 `vocabulary`, and a staging view in `sql/`. Fields come from the service contract where it lists

@@ -1,8 +1,8 @@
 """The geometry of a table's rows as WKT, longitude first: points, the lines of trips, grid cells.
 
 A place that is unknown, or beyond 90 degrees of latitude or 180 of longitude, has no geometry; a
-trip of a single point is no line. A line that crosses the antimeridian is cut there into the parts
-of a MULTILINESTRING, as RFC 7946 asks, so that no map draws it around the world.
+trip of a single point is not a line. A line that crosses the antimeridian is cut there into the
+parts of a MULTILINESTRING, as RFC 7946 asks, so that no map draws it around the world.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """The snapshots of the lake that the last exports read: the next ones continue from them.
 
-The targets have the marks themselves, but the lake knows not every target's address. So it keeps
-the snapshots (`fleetlake.lake.thinning`). A snapshot that it does not keep costs a full export.
+The targets have the marks themselves, but the lake does not know every target's address. So it
+keeps the snapshots (`fleetlake.lake.thinning`). Without its snapshot, a target gets a full export.
 """
 
 from collections.abc import Mapping

@@ -25,7 +25,7 @@ from fleetlake.lake.erasure_plan import (
     ErasurePlan,
     actor_condition,
     condition,
-    plan_of_buried,
+    plan_of_tombstones,
 )
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.suppression import Suppression
@@ -57,7 +57,7 @@ def count_rows(lake: Lake, plan: ErasurePlan) -> dict[str, int]:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
+def commit_tombstones(lake: Lake, plan: ErasurePlan) -> Tombstones:
     """Commit the tombstones. The caller holds the locks of all streams and of the catalog.
 
     They become files at once, because a catalog rebuilt from the files must have them.
@@ -67,7 +67,7 @@ def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
         return add_tombstones(lake, plan.pairs(), plan.all_values())
 
 
-def erase_buried(lake: Lake) -> ErasedRows:
+def erase_tombstoned(lake: Lake) -> ErasedRows:
     """Delete and redact again, in the open transaction, what tombstones name.
 
     For a rebuilt catalog: older files may hold rows from before an erasure.
@@ -75,7 +75,7 @@ def erase_buried(lake: Lake) -> ErasedRows:
     tombstones = read_tombstones(lake)
     if not tombstones:
         return ErasedRows(deleted={}, redacted={})
-    plan = plan_of_buried(lake, tombstones)
+    plan = plan_of_tombstones(lake, tombstones)
     return _Erasure(lake, plan, tombstones, are_words_known=False).run()
 
 

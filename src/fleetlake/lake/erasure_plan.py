@@ -64,7 +64,7 @@ def plan_erasure(lake: Lake, wanted: Iterable[tuple[Thing, int]]) -> ErasurePlan
     return ErasurePlan(things=things, values=frozenset(_values(lake, things)))
 
 
-def plan_of_buried(lake: Lake, tombstones: Tombstones) -> ErasurePlan:
+def plan_of_tombstones(lake: Lake, tombstones: Tombstones) -> ErasurePlan:
     """Return what a lake holds of things that were erased before, as far as tombstones tell."""
     things: dict[Thing, set[int]] = {thing: set() for thing in Thing}
     values: set[str] = set()

@@ -1,4 +1,4 @@
-"""Which rows of an append are surely new, so that nobody has to look for their keys.
+"""Which rows of an append are surely new, so their keys need not be looked up.
 
 The edges of windows are read twice, and several accounts may list the same record, so an append
 compares keys with those in the table. Most rows of a long load cannot be there yet. A row is surely
@@ -113,7 +113,7 @@ class KnownKeys:
         """Note that the commit succeeded; each makes one snapshot.
 
         The tables describe the snapshot after the one that their last batch was compared with. If
-        it was somebody else's, this commit's comes later, and the table counts as changed.
+        it was another process's, this commit's comes later, and the table counts as changed.
         """
         if self._draft:
             self._base += 1

@@ -2,8 +2,8 @@
 
 How far they are announced is in the lake (`meta.announced`), as the numbers that rows get when they
 are committed. So it agrees with the rows whatever runs, restarts or is restored, and a load that
-takes long and commits late is not overlooked. The first look announces nothing: what is there has
-been there before. Alerts older than a day are never announced, so a backfill wakes nobody.
+takes long and commits late is not overlooked. The first run announces nothing: what is there has
+been there before. Alerts older than a day are never announced, so a backfill announces nothing.
 
 A pushed alert and the polled one that confirms it are one alert: the first to arrive counts. Its
 announcement has the same id either way, so that it can be recognised if it is sent twice.

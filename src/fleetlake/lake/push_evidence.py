@@ -17,7 +17,7 @@ from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 
 _DELIVERS = (PushState.ACTIVE, PushState.DISABLED)
-"""States that are no fault: a user may disable one destination and keep another."""
+"""States that are not a fault: a user may disable one destination and keep another."""
 
 
 def push_evidence(lake: Lake, profile: str, *, now: datetime) -> PushEvidence:

@@ -1,9 +1,9 @@
-"""Thinning the lake's history: of older hours, one snapshot stays.
+"""Thinning the lake's history: it keeps one snapshot for each older hour.
 
 Live builds rewrite their marts up to six times a minute. Every snapshot until the next build keeps
 the files of that version, so the lake would grow by tens of thousands of files a day.
 
-Whoever reads an older snapshot still finds it: the next build and readers that have just begun
+Readers of older snapshots still find them: the next build and readers that have just begun
 (`KEEP_ALL`), time travel (the last snapshot of each hour), the next export (`meta.exports`).
 """
 
@@ -27,7 +27,7 @@ _EXPORTED = "select snapshot_id from meta.exports"
 
 
 def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
-    """Expire the snapshots that nobody needs, and remove their files; return how many.
+    """Expire the snapshots that are not needed, and remove their files; return how many.
 
     It leaves them to a later call if they are few, or while a backup copies files. The commit lock
     must be held.

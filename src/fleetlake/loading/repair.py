@@ -123,7 +123,7 @@ def _lost_ranges(plan: RepairPlan) -> dict[str, list[Interval]]:
 def _record_unlisted(
     lake: Lake, profile: str, endpoint: Endpoint, ranges: Sequence[Interval]
 ) -> None:
-    """Record gaps for ids that the service no longer lists, so that nobody asks for their rows."""
+    """Record gaps for ids that the service no longer lists, so their rows are not asked for."""
     listed = {str(id_) for id_ in fan_out_ids(lake, profile, endpoint)}
     lost = [
         (partition, hole)

@@ -1,4 +1,4 @@
-"""Leaving out of a scheduled load what pushes bring; a load by hand reads everything it is told to.
+"""Skips polls that pushes make unnecessary; a load by hand reads everything.
 
 A spared poll counts as one call, which is what the cheapest poll costs.
 """

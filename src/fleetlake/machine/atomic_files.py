@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-"""A file that is there, or a symbolic link that somebody has planted, is an error."""
+"""A file that is there, or a planted symbolic link, is an error."""
 
 _DAY_SECONDS = 86_400
 
@@ -17,7 +17,7 @@ def write_atomically(file: Path, text: str, *, mode: int | None = None) -> None:
 
     A process that is killed meanwhile leaves the old content, or no file if there was none. Of two
     processes that replace the file at once, the last one does. `mode` is who may read it, by
-    default what the umask says; nobody else can open it at any moment.
+    default what the umask says; no other user can open it at any moment.
     """
     for left in unfinished(file.parent, re.escape(file.name), seconds=_DAY_SECONDS):
         left.unlink(missing_ok=True)

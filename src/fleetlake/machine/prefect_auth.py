@@ -135,7 +135,7 @@ def _unusable_file(path: Path, reason: str) -> SettingsError:
 def _create_password(path: Path) -> str:
     """Create a password and its file; return another process's password if that came first.
 
-    The file is written under a temporary name and then linked, so nobody sees it half written.
+    The file is written under a temporary name and then linked, so no process sees it half written.
     Raises: SettingsError.
     """
     password = f"{USER}:{secrets.token_urlsafe(_RANDOM_BYTES)}"

@@ -30,7 +30,7 @@ def source_commit() -> str | None:
 def commit_of_clone(root: Path) -> str | None:
     """Return the commit that is checked out in a clone, None without a clone or git.
 
-    A folder inside another project's repository is no clone: git would answer with that commit.
+    A folder inside another project's repository is not a clone: git would answer with that commit.
     """
     if not (root / ".git").exists():
         return None

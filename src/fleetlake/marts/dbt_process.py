@@ -2,7 +2,7 @@
 
 A separate process keeps dbt's global state, threads and memory out of this one, and lets Ctrl-C
 stop dbt first. To import dbt and to parse the project takes most of the time of a small build, so
-whoever builds repeatedly keeps one `DbtProcess`.
+a process that builds repeatedly keeps one `DbtProcess`.
 """
 
 import json
@@ -91,7 +91,7 @@ class DbtProcess:
             _send(child, {**_command(words, work), "environment": _of_command(environment)})
             report = _Report.of(child, on_progress)
             self._require_run(report, work)
-        except BaseException:  # Ctrl-C too: nobody waits for what it is doing
+        except BaseException:  # Ctrl-C too: its work is no longer wanted
             self._end()
             raise
         self._commands += 1
@@ -223,7 +223,7 @@ def _start(
 
 
 def _program(work: Path) -> list[str]:
-    """Return the child's command line; it names the folder for whoever lists processes."""
+    """Return the child's command line; it names the folder, which lists of processes show."""
     return [sys.executable, "-P", "-m", "fleetlake.marts.dbt_child", str(work)]
 
 

@@ -90,7 +90,7 @@ def _variables(settings: Settings) -> str:
     for name in settings.exports:
         target_named(name)
     if unknown := dict(unknown_variables(os.environ)):
-        return f"valid; not settings, without effect: {', '.join(unknown)}"
+        return f"valid; ignored, not a setting: {', '.join(unknown)}"
     return "valid"
 
 

@@ -57,7 +57,7 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, the lost ranges that nobody has acknowledged, pushes, and the last day's events.
+    """All streams, the lost ranges that are not acknowledged, pushes, and the last day's events.
 
     `push_destinations` are as the last load of them found them. `stale_marts` could not be built.
     """
@@ -199,7 +199,7 @@ class _AccountStatus:
     def _holes(self, endpoint: Endpoint, proven: list[Interval]) -> list[Interval]:
         """Return the unproven ranges between the oldest and the newest proven time.
 
-        What the lake no longer keeps is no hole.
+        What the lake no longer keeps is not a hole.
         """
         start, end = proven[0].start, max(interval.end for interval in proven)
         start = max(start, self._kept_from.get(endpoint.name, start))

@@ -15,7 +15,13 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.byte_purge import purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.ducklake import data_files
-from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
+from fleetlake.lake.erasure import (
+    ErasedRows,
+    commit_tombstones,
+    count_rows,
+    erase_rows,
+    erased_things,
+)
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
 from fleetlake.lake.locks import Patience, commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
@@ -149,7 +155,7 @@ def _erase_rows(
                 "and schema_name = 'marts' limit 1"
             )
         )
-        return plan, erase_rows(opened, plan, bury(opened, plan)), files, has_marts
+        return plan, erase_rows(opened, plan, commit_tombstones(opened, plan)), files, has_marts
 
 
 def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> None:

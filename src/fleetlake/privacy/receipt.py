@@ -1,4 +1,4 @@
-"""What an erasure did, as values: the receipt that a person keeps. It names nobody."""
+"""What an erasure did, as values: the receipt for a person to keep. It contains no names."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

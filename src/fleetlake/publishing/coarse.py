@@ -35,7 +35,7 @@ def coarse_columns(
     `columns` are names and SQL types.
     """
     for name, kind in columns:
-        told = _told_raw(table, name) if schema == "raw" else told_in_marts(name)
+        told = _revealed_in_raw(table, name) if schema == "raw" else revealed_in_marts(name)
         if schema == "marts" and (table, name) in _COMPOSED:
             told = None
         if told is None:
@@ -44,12 +44,12 @@ def coarse_columns(
             yield name, f"round({quoted(name)}, {DECIMALS})::{kind}"
 
 
-def told_in_marts(name: str) -> Privacy | None:
-    """Return what a column of a mart reveals, by its name; None if it names nobody.
+def revealed_in_marts(name: str) -> Privacy | None:
+    """Return what a column of a mart reveals, by its name; None if it reveals nothing.
 
-    >>> told_in_marts("start_latitude_deg"), told_in_marts("router_name")
+    >>> revealed_in_marts("start_latitude_deg"), revealed_in_marts("router_name")
     (<Privacy.PLACE: 'place'>, <Privacy.NAME: 'name'>)
-    >>> told_in_marts("product_name"), told_in_marts("description")
+    >>> revealed_in_marts("product_name"), revealed_in_marts("description")
     (None, <Privacy.TEXT: 'text'>)
     """
     if _PLACE.search(name):
@@ -61,7 +61,7 @@ def told_in_marts(name: str) -> Privacy | None:
     return Privacy.NAME if _NAMING.search(name) else _vocabulary().get(name)
 
 
-def _told_raw(endpoint: str, name: str) -> Privacy | None:
+def _revealed_in_raw(endpoint: str, name: str) -> Privacy | None:
     """Return what a column of a raw table reveals; one that this release lacks may be text."""
     known = {column.name: column.privacy for column in ENDPOINTS[endpoint].columns}
     if name in known:

@@ -69,7 +69,7 @@ def _address(host: str) -> str:
         return "(no address)"
 
 
-class _NeverWaiting(QueueHandler):
+class _NonBlockingHandler(QueueHandler):
     """Puts lines into a queue, and drops them when it is full: requests do not wait for a log."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -83,7 +83,7 @@ def written_access_log(handler: logging.Handler) -> Iterator[None]:
     """Write the access log with a handler until the end of the block, from a separate thread."""
     lines: queue.Queue[logging.LogRecord] = queue.Queue(WAITING_LINES)
     writer = QueueListener(lines, handler)
-    putting = _NeverWaiting(lines)
+    putting = _NonBlockingHandler(lines)
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False
     LOGGER.addHandler(putting)

@@ -130,7 +130,7 @@ def server_config(
 def require_addresses(proxies: str) -> None:
     """Refuse proxies that are not addresses or networks. Raises: UsageError.
 
-    Uvicorn would believe every sender for `*`, and nobody for a name or a misspelt address.
+    Uvicorn would believe every sender for `*`, and none for a name or a misspelt address.
     """
     for proxy in filter(None, (part.strip() for part in proxies.split(","))):
         try:

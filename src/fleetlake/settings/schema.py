@@ -327,7 +327,7 @@ class Settings(BaseSettings):
         return [own, *named] if has_own or not named else named
 
     def daily_budgets(self) -> dict[str, int]:
-        """Return the maximum calls per day of each account profile; 0 is no limit."""
+        """Return the maximum calls per day of each account profile; 0 means unlimited."""
         return {account.profile: account.calls_per_day for account in self.accounts()}
 
     def account(self, name: str) -> "Settings":

@@ -1,7 +1,7 @@
 -- Grain: one row per thing (router, interface, battery or endpoint) and reason to look at it today.
 -- Kind: table.
 
--- A router that left the service needs nobody, so it has no row.
+-- A router that left the service needs no attention, so it has no row.
 with backups as (
     select
         'on_backup' as reason,

@@ -83,7 +83,7 @@ def picked_destination(found: Sequence["PushDestination"], word: str) -> "PushDe
 
 
 def is_agreed(question: str, *, yes: bool) -> bool:
-    """Return whether the user agrees. Raises: UsageError if there is nobody to ask."""
+    """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
     from fleetlake.errors import UsageError
     from fleetlake.text.plain import plain
 

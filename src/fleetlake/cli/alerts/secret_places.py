@@ -58,7 +58,7 @@ class BlockSecrets:
         return secret
 
     def _by_url(self) -> dict[str, list[str]]:
-        """Return the secrets by URL; those of a block that somebody else wrote under no URL."""
+        """Return the secrets by URL; those of a block that another program wrote under no URL."""
         from fleetlake.machine.secret_block import read_block, secrets_in
 
         value = read_block(self._name)

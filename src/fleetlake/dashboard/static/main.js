@@ -161,7 +161,7 @@ async function readStatus() {
   showAge();
 }
 
-// A browser opens six connections to a server: a page that nobody sees gives its one back.
+// A browser opens six connections to a server: a hidden page gives its one back.
 let events = null;
 
 function follow() {

@@ -50,7 +50,7 @@ class BackupTarget:
                 self._system, root = fs.FileSystem.from_uri(address)
             except (pa.ArrowInvalid, OSError) as error:
                 raise UsageError(
-                    f"This is no address of an object store: {self._without_secrets(error)}.",
+                    f"This is not an address of an object store: {self._without_secrets(error)}.",
                     remedy="Write s3://bucket/prefix, and put the keys into AWS_ variables.",
                 ) from None
             self.name = f"{address.partition('://')[0]}://{root}"

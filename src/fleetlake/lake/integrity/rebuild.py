@@ -33,7 +33,7 @@ from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.ducklake import INTERNAL
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.erasure import erase_buried
+from fleetlake.lake.erasure import erase_tombstoned
 from fleetlake.lake.evolution.member_values import OLD
 from fleetlake.lake.evolution.new_columns import take_values
 from fleetlake.lake.evolution.promotions import with_promoted, with_retyped
@@ -191,7 +191,7 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
             rows[endpoint.name] = _copy(new, f"raw.{endpoint.name}", paths, _newest_rows(endpoint))
     for endpoint in with_promoted(new, [*ENDPOINTS.values()]):
         take_values(new, endpoint)  # files from before a column or its type have them there
-    erased = erase_buried(new).deleted
+    erased = erase_tombstoned(new).deleted
     rows = {name: count - erased.get(f"raw.{name}", 0) for name, count in rows.items()}
     restore_watermarks(new)
     confirm_all(new)
