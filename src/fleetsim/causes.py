@@ -157,7 +157,7 @@ def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
 
 
 def battery_lives(view: View, until: int) -> Iterator[Fact]:
-    """Yield each battery's health at the start and now, when it reached 62%, and its cycles."""
+    """Yield each battery's fade, its true health, when it reaches 62%, and its cycles."""
     world, fleet = view.world, view.world.fleet
     rows = np.flatnonzero(fleet.has_battery & fleet.registrations.has_begun(until))
     ageing = world.ageing.of(rows)
@@ -175,7 +175,8 @@ def battery_lives(view: View, until: int) -> Iterator[Fact]:
             "router_id": int(fleet.router_id[row]),
             "health_at_start_pct": float(began[index]),
             "health_now_pct": float(now[index]),
-            "points_per_day": float(ageing.points_per_day[index]),
+            "fade": batteries.FADES[ageing.fade[index]],
+            "reaches_62_at": when(int(ageing.worn_at[index])),
             "reached_62_at": when(int(worn[index])) if is_worn else None,
             "cycles": cycles[row],
         }

@@ -207,7 +207,6 @@ def value_of(
         "net_device_id": 5_000_000 + router % 1_000,
         "ended_at": None if chance.random() < 0.1 else at + timedelta(minutes=40),
         "is_open": False,
-        "predicted_worn_until": NOW + timedelta(days=90),
         "month_date": date(2026, 11, 1),
         "cell_id": str(place),
         "so_far_s": 1234.5,

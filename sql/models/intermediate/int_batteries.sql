@@ -4,7 +4,9 @@
 with versions as (
     select
         *,
-        row_number() over (partition by battery_id order by valid_from desc, loaded_at desc, account_profile) as newness
+        row_number() over (
+            partition by battery_id order by valid_to desc nulls first, valid_from desc, loaded_at desc, account_profile
+        ) as newness
     from {{ ref('stg_batteries_history') }}
 )
 
@@ -16,7 +18,8 @@ select
     serial_number,
     power_source_type,
 
-    created_at
+    created_at,
+    valid_to as left_at
 
 from versions
 where newness = 1

@@ -105,7 +105,7 @@ class Marts(Schema):
     battery_discharges: Table
     """Each time a battery powered its router."""
     battery_health: Table
-    """The state of each battery, a summary of its history, and when it will be worn out (62% health)."""
+    """The state of each battery, a summary of its history, and when it will be worn out (62% health) at its recent rate."""
     battery_risk: Table
     """Which batteries to replace first, and why."""
     battery_alert_check: Table

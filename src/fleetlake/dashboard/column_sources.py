@@ -76,7 +76,7 @@ _LABELS = {
     "mean_rsrp_dbm": "Mean signal",
     "min_rsrp_dbm": "Weakest signal",
     "mean_sinr_db": "Signal to noise",
-    "predicted_worn_at": "Worn out by",
+    "predicted_worn_at": "Worn out at this rate",
     "projected_bytes": "By the end of the month",
     "router_name": "Device",
     "rsrp_dbm": "Signal",
@@ -86,6 +86,7 @@ _LABELS = {
     "state_updated_at": "State since",
     "total_bytes": "Data",
     "total_s": "In all",
+    "trend_days": "Rate of the last days",
     "weak_pct": "Weak fixes",
 }
 _ABBREVIATIONS = {"Ip": "IP", "Ipv4": "IPv4", "Mac": "MAC", "Wan": "WAN"}

@@ -26,7 +26,7 @@ class BatteryReport:
     electrics: Electrics
     drain_rate: Reals
     celsius: Reals
-    health: Reals
+    health: Ints
 
 
 def battery_rows(view: View) -> Block:
@@ -71,7 +71,7 @@ def read_batteries(view: View, router: Ints, at: Ints) -> BatteryReport:
         electrics=batteries.electrics(world.draws, router, cycle, state, at),
         drain_rate=rate,
         celsius=batteries.warmth(world.draws, fleet, router, local_day).at(at),
-        health=world.ageing.of(router).health(at),
+        health=world.ageing.of(router).gauge(at),
     )
 
 
@@ -143,11 +143,7 @@ BATTERIES = Resource(
             lambda v, b: v.world.fleet.after_installing(b["row"], HOUR),
             time_format="seconds_offset",
         ),
-        column(
-            "health",
-            ColumnKind.INTEGER,
-            lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64),
-        ),
+        column("health", ColumnKind.INTEGER, lambda v, b: _reading(v, b).health),
         column("id", ColumnKind.ID, _ids),
         column("manufacturer", ColumnKind.TEXT, constant("Tidal Cells")),
         column("milliamps", ColumnKind.INTEGER, _electric("milliamps")),

@@ -14,6 +14,7 @@ from fleetsim.places import MEAN_TEMPS
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world.spells import Spells, day_start
 
+NEW_PCT = 99.0
 HEALTH_ALERT_PCT = 62
 OVER_CURRENT_MA = 3200
 OVER_TEMP_C = 50
@@ -26,24 +27,66 @@ FULL_PCT = 100.0
 REPORT_PERIOD = MINUTE
 OVERCHARGED_FROM_PCT = 97.0
 SURGE_LENGTH = 5 * MINUTE
+FADES = ("even", "slowing", "accelerating", "with a knee", "slowing, then accelerating")
+_LEAST_HEALTH_PCT = 20.0
 _WORN_OUT_STRIDE = 5
 _HOTTEST_HOUR = 15
 
 
 @dataclass(frozen=True)
 class Ageing:
-    """When a battery's health reaches 62%, and how fast it falls (points per day)."""
+    """When batteries' health reaches 62%, and how it falls until then and after.
 
+    Capacity fades as it does in published tests of cells: evenly, ever slower, ever faster, with
+    a knee, or first slower and then faster. `bend`, from 0 to 1, says how much.
+    """
+
+    draws: Draws
+    hardware: Ints
     worn_at: Ints
-    points_per_day: Reals
+    life: Ints
+    fade: Ints
+    bend: Reals
 
     def of(self, router: Ints) -> "Ageing":
         """Return the ageing of some routers' batteries."""
-        return Ageing(self.worn_at[router], self.points_per_day[router])
+        return Ageing(
+            draws=self.draws,
+            hardware=self.hardware[router],
+            worn_at=self.worn_at[router],
+            life=self.life[router],
+            fade=self.fade[router],
+            bend=self.bend[router],
+        )
 
     def health(self, instant: Ints) -> Reals:
         """Return the present capacity in percent of the design capacity."""
-        return HEALTH_ALERT_PCT + self.points_per_day * (self.worn_at - instant) / DAY
+        age = np.maximum(1 + (instant - self.worn_at) / self.life, 0)
+        late = np.exp(np.minimum((age - 1) / (0.08 + 0.12 * self.bend), 4))
+        knee, at_knee = 0.6 + 0.3 * self.bend, 0.65 - 0.35 * self.bend
+        after = at_knee + (1 - at_knee) * (age - knee) / (1 - knee)
+        shares = (
+            age,
+            age ** (0.45 + 0.25 * self.bend),
+            age ** (1.5 + self.bend),
+            np.where(age < knee, at_knee * age / knee, after),
+            0.3 * np.sqrt(age) + 0.35 * age + 0.35 * late,
+        )
+        lost = (NEW_PCT - HEALTH_ALERT_PCT) * np.choose(self.fade, shares)
+        return np.maximum(NEW_PCT - lost, _LEAST_HEALTH_PCT)
+
+    def gauge(self, instant: Ints) -> Ints:
+        """Return the health that batteries report: in whole percent, and off by a point or two.
+
+        The error changes from day to day, and with each calibration after two months. It never
+        hides on which side of 62% a battery is, so that its alert comes when it is worn out.
+        """
+        day, health = instant // DAY, self.health(instant)
+        spread = self.draws.between(0.0, 1.2, "health-spread", self.hardware)
+        error = spread * self.draws.normal("health-error", self.hardware, day)
+        error += 0.7 * self.draws.normal("health-calibration", self.hardware, day // 60)
+        room = 0.99 * np.abs(health - HEALTH_ALERT_PCT)
+        return np.ceil(np.minimum(health + np.clip(error, -room, room), 100)).astype(np.int64)
 
 
 def ageing(draws: Draws, router: Ints, started_at: int, ends_at: int) -> Ageing:
@@ -54,10 +97,15 @@ def ageing(draws: Draws, router: Ints, started_at: int, ends_at: int) -> Ageing:
     soon = started_at + draws.between(0.1, 0.9, "worn-soon", router) * span
     late = ends_at + draws.between(60 * DAY, 700 * DAY, "worn-late", router)
     worn_at = np.where(worn, soon, late).astype(np.int64)
-    days_left = (worn_at - started_at) / DAY
-    steep = draws.between(0.04, 0.3, "ageing", router)
-    slow = np.minimum(steep, (99.0 - HEALTH_ALERT_PCT) / days_left)
-    return Ageing(worn_at, slow)
+    days = (NEW_PCT - HEALTH_ALERT_PCT) / draws.between(0.04, 0.3, "ageing", router)
+    return Ageing(
+        draws=draws,
+        hardware=router,
+        worn_at=worn_at,
+        life=np.maximum((days * DAY).astype(np.int64), worn_at - started_at),
+        fade=draws.below(len(FADES), "fade", router),
+        bend=draws.unit("fade-bend", router),
+    )
 
 
 def report_after(draws: Draws, router: Ints, instant: Ints) -> Ints:

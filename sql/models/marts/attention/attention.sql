@@ -62,7 +62,7 @@ batteries as (
         h.worn_at
     from {{ ref('battery_risk') }} as r
     left join {{ ref('battery_health') }} as h on r.battery_id = h.battery_id
-    where r.health_pct <= {{ var('battery_worn_pct') }} or r.days_left <= {{ var('battery_later_days') }}
+    where r.health_pct <= {{ var('battery_aged_pct') }} or r.days_left <= {{ var('battery_later_days') }}
 ),
 
 -- This month's lines, as far as the interface is still there.
@@ -195,11 +195,12 @@ reasons as (
         case when is_worn then worn_at end as since_at,
         case when not is_worn then predicted_worn_at end as due_at,
         case when is_worn then concat('The battery is worn out: health is ', {{ whole('health_pct') }}, '%.')
-            else concat(
+            when days_left <= {{ var('battery_later_days') }} then concat(
                 'The battery will be worn out in about ', {{ whole('greatest(days_left, 0)') }},
                 case when round(days_left) = 1 then ' day' else ' days' end,
-                '; health is ', {{ whole('health_pct') }}, '%.'
+                ' if the rate of the last ', {{ whole('trend_days') }}, ' days stays; health is ', {{ whole('health_pct') }}, '%.'
             )
+            else concat('The battery is not far from worn out: health is ', {{ whole('health_pct') }}, '%.')
         end as message
     from batteries
 

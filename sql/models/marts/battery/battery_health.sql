@@ -64,16 +64,11 @@ select
     round(l.heat_degree_hours, 1) as heat_degree_hours,
     l.max_temperature_c,
     round(30 * t.slope, 2) as health_change_pct_per_30_days,
-    round(30 * t.slope_margin, 2) as health_change_margin_pct,
-    round(t.r2, 3) as trend_r2,
+    t.trend_days,
 
     w.worn_at,
-    case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', 'round(t.worn_day * 86400)') }} end as predicted_worn_at,
-    case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', 'round((t.middle_day - t.margin_days) * 86400)') }} end as predicted_worn_from,
-    case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', 'round((t.middle_day + t.margin_days) * 86400)') }} end as predicted_worn_until,
+    case when n.health_pct > {{ var('battery_worn_pct') }} and t.days_ahead <= {{ var('battery_horizon_days') }} then
+        {{ seconds_after('t.newest_at', 'round(t.days_ahead * 86400)') }} end as predicted_worn_at,
     b.created_at as first_seen_at,
     n.reported_at
 

@@ -2,8 +2,9 @@
 -- Kind: table.
 
 -- A battery that runs empty raises two alerts, at 20% and at 7%; they count as one drain. An alert
--- names the router, so it belongs to the battery that the router held at that time. A router that
--- left the service is left out: it may have come back under another id.
+-- names the router, so it belongs to the battery that the router held at that time. A battery that
+-- was taken out is left out, and so is that of a router that left the service: it may have come
+-- back under another id.
 with recent_alerts as (
     select
         s.battery_id,
@@ -33,7 +34,8 @@ facts as (
     cross join {{ ref('int_as_of') }} as a
     left join recent_alerts as r on h.battery_id = r.battery_id
     left join {{ ref('int_routers') }} as router on h.router_id = router.router_id
-    where router.left_at is null
+    left join {{ ref('int_batteries') }} as battery on h.battery_id = battery.battery_id
+    where router.left_at is null and battery.left_at is null
 ),
 
 judged as (
@@ -41,11 +43,13 @@ judged as (
         *,
         case when health_pct <= {{ var('battery_worn_pct') }}
             then concat('health is ', health_pct, '%, worn out') end as worn_reason,
-        case when days_left <= {{ var('battery_soon_days') }}
+        case when health_pct > {{ var('battery_worn_pct') }} and health_pct <= {{ var('battery_aged_pct') }}
+            then concat('health is ', health_pct, '%') end as aged_reason,
+        days_left <= {{ var('battery_soon_days') }} as is_soon,
+        case when days_left <= {{ var('battery_later_days') }}
             then concat('worn out in about ', cast(greatest(round(days_left), 0) as int),
-                case when round(days_left) = 1 then ' day' else ' days' end) end as soon_reason,
-        case when days_left > {{ var('battery_soon_days') }} and days_left <= {{ var('battery_later_days') }}
-            then concat('worn out in about ', cast(round(days_left) as int), ' days') end as later_reason,
+                case when round(days_left) = 1 then ' day' else ' days' end,
+                ' if the rate of the last ', trend_days, ' days stays') end as later_reason,
         case when hot_s > 0
             then concat('above {{ var("battery_hot_c") }} degrees for ', round(hot_s / 3600, 1), ' hours') end as hot_reason,
         case when drained > 0
@@ -67,14 +71,15 @@ select
 
     router_name,
     case
-        when coalesce(worn_reason, soon_reason) is not null then 'high'
-        when coalesce(later_reason, hot_reason, charged_reason, silent_reason) is not null or drained >= 3 then 'medium'
+        when worn_reason is not null or is_soon then 'high'
+        when coalesce(aged_reason, later_reason, hot_reason, charged_reason, silent_reason) is not null or drained >= 3 then 'medium'
         else 'low'
     end as risk,
-    concat_ws('; ', worn_reason, soon_reason, later_reason, hot_reason, drained_reason, charged_reason, silent_reason) as reasons,
+    concat_ws('; ', worn_reason, aged_reason, later_reason, hot_reason, drained_reason, charged_reason, silent_reason) as reasons,
 
     health_pct,
     round(days_left, 1) as days_left,
+    trend_days,
 
     predicted_worn_at,
     reported_at

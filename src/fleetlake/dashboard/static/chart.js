@@ -1,8 +1,8 @@
-// Charts without a library: bars, heat maps, lanes and forecasts, as tables and SVG.
+// Charts without a library: bars, heat maps and lanes, as tables and SVG.
 import { linkTo } from "./address.js";
 import { el, svg } from "./dom.js";
 import { duration, instant, isNumeric, show } from "./format.js";
-import { badge, deviceLink, deviceName, drawTable, timeCell, wrapped } from "./table.js";
+import { badge, deviceLink, deviceName, timeCell, wrapped } from "./table.js";
 
 // Okabe and Ito's colours, which colour-blind people tell apart; black and yellow are left out.
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d1f", "#6a51a3"];
@@ -157,21 +157,4 @@ export function drawLanes(data, { draw, title, state, width, given }) {
   }
   if (data.is_cut) parts.push(el("p", { class: "more" }, `The first ${data.rows} episodes; narrow the filters for the others.`));
   return parts;
-}
-
-export function drawForecast(data, { title, state }) {
-  const asOf = data.as_of;
-  const until = Math.max(...data.values.predicted_worn_until.map((v) => v || 0), asOf + 30 * 864e5);
-  const end = Math.min(until, asOf + 3 * 365 * 864e5);
-  const x = (time) => 2 + ((Math.min(Math.max(time, asOf), end) - asOf) / (end - asOf)) * 156;
-  const interval = (i) => {
-    const [from, middle, last] = ["predicted_worn_from", "predicted_worn_at", "predicted_worn_until"].map((name) => data.values[name][i]);
-    if (data.values.worn_at[i] !== null) return "worn out";
-    if (middle === null) return "not certain yet";
-    const told = `${instant(middle).slice(0, 10)}, between ${instant(from ?? middle).slice(0, 10)} and ${instant(last ?? middle).slice(0, 10)}`;
-    return el("span", { title: told }, svg("svg", { width: 160, height: 14, role: "img", "aria-label": told },
-      svg("line", { x1: 0, x2: 160, y1: 7, y2: 7, class: "grid" }), svg("line", { x1: x(from ?? middle), x2: x(last ?? middle), y1: 7, y2: 7, class: "whisker" }), svg("circle", { cx: x(middle), cy: 7, r: 4, class: "dot" })), ` ${instant(middle).slice(0, 10)}`);
-  };
-  const withForecast = { ...data, columns: data.columns.flatMap((column) => column.name === "predicted_worn_at" ? [{ ...column, label: `Worn at (until ${instant(end).slice(0, 7)})`, name: "forecast", kind: "text" }] : [column]), values: { ...data.values, forecast: data.values.predicted_worn_at } };
-  return drawTable(withForecast, { title, state, draw: { hide: ["worn_at", "predicted_worn_from", "predicted_worn_until", "battery_id"], cells: { forecast: interval } } });
 }

@@ -1,6 +1,6 @@
 // Fills the panels of a page, and again when the view or the published snapshot changes.
 import { form, query } from "./address.js";
-import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./chart.js";
+import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
@@ -15,7 +15,6 @@ const DRAWN = {
   heat: drawHeat,
   calendar: drawCalendar,
   lanes: drawLanes,
-  forecast: drawForecast,
   series: async (...given) => (await import("./series.js")).drawSeries(...given),
   map: async (...given) => (await import("./map.js")).drawMap(...given),
 };

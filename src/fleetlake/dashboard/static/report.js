@@ -1,5 +1,5 @@
 // Draws the panels of a report from the rows that the file itself holds: no server, no net.
-import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./chart.js";
+import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { instant, zoneName } from "./format.js";
 import { drawSeries } from "./series.js";
@@ -15,7 +15,6 @@ const DRAWN = {
   heat: drawHeat,
   lanes: drawLanes,
   calendar: drawCalendar,
-  forecast: drawForecast,
   series: drawSeries,
   map: drawOutlineMap,
   drives: drawDrives,
