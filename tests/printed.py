@@ -74,7 +74,7 @@ _STARTED = "2026-06-15 11:40"
 _PASSING = ("2026-06-15 12:20", "2026-06-17 11:40")
 """The days by which the service's clock is moved in a session."""
 
-_EMPTY = re.compile(r"│ never|^default,\w+,0,,|\"} 0$|^[┏┡└]|^… ")
+_EMPTY = re.compile(r"│ never|^default,\w+,0,,|\"} 0[.]0$|^[┏┡└]|^… ")
 """Streams that were never loaded, the rules of tables, and the progress of what takes long."""
 
 

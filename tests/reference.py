@@ -17,7 +17,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
 from fleetlake.monitoring.prometheus import METRICS
-from fleetlake.receiving.intake_counts import RECEIVER_METRICS
+from fleetlake.receiving.intake_counts import IntakeCounts
 from fleetlake.settings import Settings
 from tests.blocks import filled, without_placeholders
 
@@ -193,7 +193,12 @@ def _stub_of(name: str, about: str, tables: Mapping[str, str]) -> str:
 def metric_table() -> str:
     """Return every Prometheus metric with its type and labels."""
     rows = (
-        (f"`{m.name}`", str(m.kind), ", ".join(f"`{label}`" for label in m.labels), m.about)
+        (
+            f"`{m.name}`",
+            m.kind(m.name, m.about).type,
+            ", ".join(f"`{label}`" for label in m.labels),
+            m.about,
+        )
         for m in METRICS
     )
     return table("metric | type | labels | meaning", rows)
@@ -201,9 +206,16 @@ def metric_table() -> str:
 
 def receiver_metric_table() -> str:
     """Return every metric that the receiver adds."""
+    counts = IntakeCounts()
+    families = [*counts.registry.collect(), *counts.drainer.collect()]
     rows = (
-        (f"`{m.name}`", m.kind, f"`{m.labels}`" if m.labels else "", m.about)
-        for m in RECEIVER_METRICS
+        (
+            f"`{m.name}{'_total' * (m.type == 'counter')}`",
+            m.type,
+            ", ".join(sorted({f"`{label}`" for sample in m.samples for label in sample.labels})),
+            m.documentation,
+        )
+        for m in families
     )
     return table("metric | type | labels | meaning", rows)
 

@@ -220,8 +220,8 @@ def test_a_lake_of_an_earlier_release_has_the_figures_that_it_recorded(sim: Sim)
 
         text = metrics_text(measure(lake, sim.settings()))
 
-    assert 'fleetlake_calls_total{profile="default",endpoint="routers"}' in text
-    assert 'fleetlake_refusals_total{profile="default",endpoint="routers"} 0' in text
+    assert 'fleetlake_calls_total{endpoint="routers",profile="default"}' in text
+    assert 'fleetlake_refusals_total{endpoint="routers",profile="default"} 0.0' in text
     assert "fleetlake_build" not in text
 
 

@@ -88,12 +88,14 @@ def test_without_any_secret_every_message_is_refused(tmp_path):
 
 def test_a_replayed_message_gets_200_and_is_stored_once(tmp_path):
     async def thrice(receiver):
-        return [(await receiver.push()).status_code for _ in range(3)], receiver.intake.counts
+        codes = [(await receiver.push()).status_code for _ in range(3)]
+        return codes, receiver.intake.counts.registry.get_sample_value
 
-    codes, counts = answers(tmp_path, thrice)
+    codes, count = answers(tmp_path, thrice)
 
     assert codes == [200, 200, 200]
-    assert (counts.stored, counts.repeated) == (1, 2)
+    assert count("fleetlake_push_messages_total") == 1
+    assert count("fleetlake_push_repeats_total") == 2
     assert stored(tmp_path) == [BODY]
 
 
@@ -221,7 +223,7 @@ def test_the_signatures_of_the_messages_stored_last_are_remembered(tmp_path, mon
     async def ask(receiver):
         for body in (b"1", b"2", b"3", b"3", b"2", b"1"):
             assert (await receiver.push(body)).status_code == 200
-        return receiver.intake.counts.repeated
+        return receiver.intake.counts.registry.get_sample_value("fleetlake_push_repeats_total")
 
     assert answers(tmp_path, ask) == 2
     assert stored(tmp_path) == [b"1", b"2", b"3", b"1"]
@@ -369,12 +371,12 @@ def test_metrics_count_messages_and_refusals_and_include_those_of_the_lake(tmp_p
     text = answers(tmp_path, ask, metrics=["echo", "lake_figure 1"])
 
     lines = text.splitlines()
-    assert "fleetlake_push_messages_total 1" in lines
-    assert f"fleetlake_push_bytes_total {len(BODY)}" in lines
-    assert "fleetlake_push_repeats_total 1" in lines
-    assert 'fleetlake_push_refusals_total{reason="signature"} 1' in lines
-    assert 'fleetlake_push_refusals_total{reason="path"} 1' in lines
-    assert "fleetlake_push_flush_seconds_count 1" in lines
+    assert "fleetlake_push_messages_total 1.0" in lines
+    assert f"fleetlake_push_bytes_total {len(BODY)}.0" in lines
+    assert "fleetlake_push_repeats_total 1.0" in lines
+    assert 'fleetlake_push_refusals_total{reason="signature"} 1.0' in lines
+    assert 'fleetlake_push_refusals_total{reason="path"} 1.0' in lines
+    assert "fleetlake_push_flush_seconds_count 1.0" in lines
     assert "lake_figure 1" in lines
 
 

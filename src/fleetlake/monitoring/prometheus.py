@@ -1,4 +1,4 @@
-"""The figures of a lake as Prometheus metrics: what each is called, and their text format.
+"""The figures of a lake as Prometheus metrics: what each is called, and how it is read.
 
 Labels are account profiles, endpoints and fixed words, never a device's name or id, so that their
 number stays small and nothing private leaves the lake.
@@ -11,8 +11,11 @@ instead, whether loads run or not.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from importlib.metadata import version
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
@@ -20,20 +23,10 @@ from fleetlake.monitoring.push_states import push_counts
 from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import StreamStatus
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The type of `metrics_text` in a response over HTTP."""
-
 STREAM = ("profile", "endpoint")
 Value = float | int | None
 Sample = tuple[tuple[str, ...], Value]
 """The values of a metric's labels, and the metric's value; None leaves the sample out."""
-
-
-class MetricKind(StrEnum):
-    """The types of metrics used here."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,34 +37,28 @@ class Metric:
     about: str
     labels: tuple[str, ...]
     samples: Callable[[Measured], Iterable[Sample]]
-    kind: MetricKind = MetricKind.GAUGE
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
 
 
 def metrics_text(measured: Measured) -> str:
     """Return all metrics in Prometheus' text format."""
-    return "".join(line + "\n" for metric in METRICS for line in _lines(metric, measured))
+    return generate_latest(_Figures(measured)).decode()
 
 
-def _lines(metric: Metric, measured: Measured) -> Iterator[str]:
-    samples = [sample for sample in metric.samples(measured) if sample[1] is not None]
-    if not samples:
-        return
-    yield f"# HELP {metric.name} {_escaped(metric.about)}"
-    yield f"# TYPE {metric.name} {metric.kind}"
-    for values, value in samples:
-        pairs = zip(metric.labels, values, strict=True)
-        labels = ",".join(f'{name}="{_escaped(text, quotes=True)}"' for name, text in pairs)
-        yield f"{metric.name}{{{labels}}} {value!r}" if labels else f"{metric.name} {value!r}"
+class _Figures(Collector):
+    """The metrics that have samples."""
 
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
 
-def _escaped(text: str, *, quotes: bool = False) -> str:
-    r"""Return a help text or a label's value as the text format has it.
-
-    >>> _escaped('a"b\\c', quotes=True)
-    'a\\"b\\\\c'
-    """
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quotes else text
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        for metric in METRICS:
+            family = metric.kind(metric.name, metric.about, labels=metric.labels)
+            for labels, value in metric.samples(self._measured):
+                if value is not None:
+                    family.add_metric(labels, value)
+            if family.samples:
+                yield family
 
 
 def _of_stream(name: str, about: str, read: Callable[[StreamStatus, datetime], Value]) -> Metric:
@@ -92,7 +79,7 @@ def _of_calls(name: str, about: str, read: Callable[[CallCounts], int]) -> Metri
         for counts in measured.figures.calls:
             yield (counts.account_profile, counts.endpoint), read(counts)
 
-    return Metric(name=name, about=about, labels=STREAM, samples=samples, kind=MetricKind.COUNTER)
+    return Metric(name=name, about=about, labels=STREAM, samples=samples, kind=CounterMetricFamily)
 
 
 def _of_build(name: str, about: str, read: Callable[[LastBuild], Value]) -> Metric:
@@ -363,7 +350,7 @@ METRICS = (
         about="Entries of the audit trail (fleetlake events list).",
         labels=("kind",),
         samples=_events,
-        kind=MetricKind.COUNTER,
+        kind=CounterMetricFamily,
     ),
 )
 """Every metric, in the order of the output."""

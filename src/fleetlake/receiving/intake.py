@@ -47,7 +47,7 @@ class Intake:
         self, request: Request, reason: PushRefusal, text: str, *, allow: str = ""
     ) -> PlainTextResponse:
         """Count a refusal and return the answer; the rest of the body is not needed any more."""
-        self.counts.refused[reason] += 1
+        self.counts.refused.labels(reason).inc()
         is_given_up = reason in {PushRefusal.TOO_SLOW, PushRefusal.INCOMPLETE}
         headers = {}
         if is_given_up or not await discard(request):
@@ -72,14 +72,14 @@ class Intake:
             body = await self.bodies.read(request, held)
             await self.secrets.require_signed(body, signature)
             if signature.digest in self.recent:
-                self.counts.repeated += 1
+                self.counts.repeated.inc()
                 return
             await self._append(body)
         self.recent[signature.digest] = None
         if len(self.recent) > REMEMBERED:
             self.recent.popitem(last=False)
-        self.counts.stored += 1
-        self.counts.stored_bytes += len(body)
+        self.counts.stored.inc()
+        self.counts.stored_bytes.inc(len(body))
 
     async def _append(self, body: bytes) -> None:
         try:

@@ -16,7 +16,6 @@ from starlette.routing import Route
 from fleetlake.receiving.access_log import AccessLog
 from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics, child_environment
 from fleetlake.receiving.intake import Intake, client_address, open_intake
-from fleetlake.receiving.intake_counts import receiver_metrics
 from fleetlake.receiving.push_refusals import PushRefusal
 from fleetlake.serving.host_names import host_name, is_local_name
 from fleetlake.settings import load_settings
@@ -92,8 +91,7 @@ class Receiver:
         if not is_local_name(host_name(request.scope), self._names):
             text = "name this host in FLEETLAKE_RECEIVER_NAMES, or use its IP address"
             return await self.intake.refuse(request, PushRefusal.HOST, text)
-        own = receiver_metrics(
-            self.intake.counts,
+        own = self.intake.counts.text(
             self.intake.journal.folder,
             is_draining=self._drainer.is_alive() if self._drainer else None,
         )
