@@ -20,8 +20,7 @@ from fleetlake.lake import Lake, known_keys, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.ducklake import time_range
-from fleetlake.lake.key_hashes import key_hashes
-from fleetlake.lake.known_keys import Doubts, KnownKeys
+from fleetlake.lake.known_keys import Doubts, KnownKeys, key_hashes
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 

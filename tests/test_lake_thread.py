@@ -16,7 +16,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.watermarks import proven_intervals
-from fleetlake.loading.lake_thread import LakeThread
+from fleetlake.loading.run import LakeThread
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.clock import Clock
 from fleetlake.settings import ClockTrust

@@ -17,11 +17,10 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError
-from fleetlake.lake import Lake, open_lake, packed_rows
+from fleetlake.lake import Lake, loads, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.current import lacks_current
-from fleetlake.lake.loads import Load
-from fleetlake.lake.packed_rows import PackedRows
+from fleetlake.lake.loads import Load, PackedRows
 from fleetlake.lake.tombstones import add_tombstones
 from tests.test_lake import load_of, versions
 from tests.waiting import wait_for
@@ -39,8 +38,8 @@ def lake(lake_path: Path) -> Iterator[Lake]:
 
 @pytest.fixture(params=[2, 100], ids=["in parts", "at once"])
 def whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", request.param)
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", request.param)
+    monkeypatch.setattr(loads, "ROWS_PER_PACK", request.param)
+    monkeypatch.setattr(loads, "ROWS_PER_PART", request.param)
 
     def make(*records: dict[str, Any], endpoint: Endpoint = GROUPS, **changes: Any) -> Load:
         load = load_of(endpoint, *records, is_whole=True, **changes)
@@ -180,8 +179,8 @@ def test_a_stream_that_is_read_a_second_time_is_an_error_and_not_empty(lake):
 
 
 def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 3)
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(loads, "ROWS_PER_PACK", 3)
+    monkeypatch.setattr(loads, "ROWS_PER_PART", 4)
     rows = load_of(GROUPS, *(group(n) for n in range(10))).rows
     packed = PackedRows(rows.schema)
     for batch in rows.to_batches():
@@ -195,10 +194,10 @@ def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):
 
 
 def test_freed_memory_is_returned_before_each_part_of_a_large_list_only(monkeypatch):
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 3)
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(loads, "ROWS_PER_PACK", 3)
+    monkeypatch.setattr(loads, "ROWS_PER_PART", 4)
     returns: list[None] = []
-    monkeypatch.setattr(packed_rows, "_return_memory", lambda: returns.append(None))
+    monkeypatch.setattr(loads, "_return_memory", lambda: returns.append(None))
 
     def returns_before_each_part(rows: int) -> list[int]:
         listed = load_of(GROUPS, *(group(n) for n in range(rows))).rows

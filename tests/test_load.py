@@ -256,7 +256,7 @@ def crash_at(moment: str, name: str) -> Iterator[None]:
         raise Crash
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fleetlake.loading.lake_thread.commit_load", commit)
+        patch.setattr("fleetlake.loading.run.commit_load", commit)
         yield
 
 
@@ -343,7 +343,7 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["fleetlake.loading.lake_thread.commit_load", "fleetlake.loading.snapshots.read_pages"]
+    "place", ["fleetlake.loading.run.commit_load", "fleetlake.loading.snapshots.read_pages"]
 )
 def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
@@ -373,7 +373,7 @@ def test_the_cause_of_an_unexpected_error_is_cut_to_300_characters(
     def failing(*_: Any, **__: Any) -> None:
         raise IndexError("no such place " * 100)
 
-    monkeypatch.setattr("fleetlake.loading.lake_thread.commit_load", failing)
+    monkeypatch.setattr("fleetlake.loading.run.commit_load", failing)
     [users] = sim.ingest("users")
 
     assert users.error is not None

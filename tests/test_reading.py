@@ -23,8 +23,8 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import Unreachable
 from fleetlake.planning.coverage import SETTLE, before, still_to_read, unsettled
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
-from fleetlake.reading.spans import Span, spans_of
 from fleetlake.reading.walks import Reading, read_spans
+from fleetlake.reading.windows import Span, spans_of
 from tests.every import every
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

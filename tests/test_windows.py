@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
-from fleetlake.reading.spans import TOGETHER, Span, spans_of
-from fleetlake.reading.windows import Frontier, Window, after_page
+from fleetlake.reading.windows import TOGETHER, Frontier, Span, Window, after_page, spans_of
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

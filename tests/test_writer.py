@@ -15,12 +15,11 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
-from fleetlake.lake import packed_rows
+from fleetlake.lake import loads
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
-from fleetlake.loading.list_pages import ListPages
-from fleetlake.loading.writer import Writer
+from fleetlake.loading.writer import ListPages, Writer
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.walks import Reading
 
@@ -226,8 +225,8 @@ def write_list(writer: Writer, endpoint: Endpoint, *readings: Reading) -> None:
 
 
 def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 1)
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(loads, "ROWS_PER_PACK", 1)
+    monkeypatch.setattr(loads, "ROWS_PER_PART", 1)
 
     write_list(writer_of(GROUPS), GROUPS, reading(GROUPS, 1), reading(GROUPS, 2))
 
@@ -237,8 +236,8 @@ def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
 
 
 def test_another_list_is_committed_part_by_part(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 1)
-    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 2)
+    monkeypatch.setattr(loads, "ROWS_PER_PACK", 1)
+    monkeypatch.setattr(loads, "ROWS_PER_PART", 2)
     locations = ENDPOINTS["locations"]
 
     write_list(writer_of(locations), locations, *(reading(locations, n) for n in range(3)))

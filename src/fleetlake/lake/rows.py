@@ -21,8 +21,7 @@ from fleetlake.lake.equal_texts import as_stored
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
-from fleetlake.lake.loads import Committed, Load, bounds_of
-from fleetlake.lake.packed_rows import PackedRows
+from fleetlake.lake.loads import Committed, Load, PackedRows, bounds_of
 from fleetlake.lake.rejects import quarantine
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed

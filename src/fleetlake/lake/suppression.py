@@ -26,8 +26,7 @@ from fleetlake.endpoints.relations import (
     thing_of_type,
 )
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load, bounds_of
-from fleetlake.lake.packed_rows import PackedRows
+from fleetlake.lake.loads import Load, PackedRows, bounds_of
 from fleetlake.lake.retention_rules import events_kept_from
 from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
 from fleetlake.text.quoting import quoted

@@ -16,8 +16,8 @@ from fleetlake.loading.run import Run
 from fleetlake.loading.writer import Writer
 from fleetlake.planning.coverage import SETTLE, unsettled
 from fleetlake.planning.intervals import Interval
-from fleetlake.reading.spans import spans_of
 from fleetlake.reading.walks import read_spans
+from fleetlake.reading.windows import spans_of
 
 logger = logging.getLogger(__name__)
 

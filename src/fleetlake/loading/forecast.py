@@ -18,7 +18,7 @@ from fleetlake.loading.ingest import endpoints_to_read
 from fleetlake.loading.load_plan import LoadPlan, plan_load
 from fleetlake.loading.run import Scope
 from fleetlake.planning.intervals import Interval, subtract
-from fleetlake.reading.spans import Span, spans_of
+from fleetlake.reading.windows import Span, spans_of
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import quoted
 

@@ -46,10 +46,9 @@ from fleetlake.lake.watermarks import (
     watermark,
 )
 from fleetlake.loading.event_streams import load_events
-from fleetlake.loading.lake_thread import LakeThread
 from fleetlake.loading.load_plan import BulkList
 from fleetlake.loading.outcome import Outcome, StreamRead
-from fleetlake.loading.run import Run, Scope, Watcher, service_now
+from fleetlake.loading.run import LakeThread, Run, Scope, Watcher, service_now
 from fleetlake.loading.snapshots import list_shrank, load_snapshot
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.client import Client

@@ -12,10 +12,9 @@ from fleetlake.errors import ListShrank
 from fleetlake.lake.current import fan_out_ids, lacks_current
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import watermark
-from fleetlake.loading.list_pages import ListPages
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
-from fleetlake.loading.writer import Writer
+from fleetlake.loading.writer import ListPages, Writer
 from fleetlake.planning.coverage import unsettled
 from fleetlake.reading.pages import read_pages
 

@@ -18,8 +18,8 @@ from fleetlake.loading.run import service_now
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.pages import read_pages
-from fleetlake.reading.spans import spans_of
 from fleetlake.reading.walks import read_spans
+from fleetlake.reading.windows import spans_of
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 

@@ -11,8 +11,7 @@ from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.pages import read_pages
-from fleetlake.reading.spans import Span
-from fleetlake.reading.windows import Frontier, Window, after_page
+from fleetlake.reading.windows import Frontier, Span, Window, after_page
 from fleetlake.service.client import Client
 
 
