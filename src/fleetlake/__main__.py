@@ -1,16 +1,13 @@
 """Entry point of `fleetlake` and `python -m fleetlake`. Ctrl-C never prints a traceback."""
 
+import gc
 import sys
 
 
 def main() -> None:
     """Import the command line, which takes a moment, and run it."""
     try:
-        from fleetlake.startup import (  # noqa: PLC0415 - as below
-            end_at_once,
-            plain_help,
-            prepare_start,
-        )
+        from fleetlake.startup import plain_help, prepare_start  # noqa: PLC0415 - as below
 
         prepare_start()
         with plain_help():
@@ -18,7 +15,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         sys.exit(130)
-    end_at_once(code := run())
+    code = run()
+    # Python's last collection would take an eighth of the CPU time of an ingest with nothing new.
+    gc.freeze()
     sys.exit(code)
 
 
