@@ -40,7 +40,7 @@ select
     v.valid_to is null as is_listed,
 
     v.first_seen_at,
-    coalesce(v.valid_to, k.known_until) as last_seen_at
+    coalesce(v.valid_to, greatest(v.valid_from, k.known_until)) as last_seen_at
 
 from versions as v
 cross join {{ ref('int_as_of') }} as k

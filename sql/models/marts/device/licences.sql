@@ -53,7 +53,7 @@ select
     end as licence_state,
     l.ends_at is not null and l.ends_at < l.last_ends_at as is_renewed,
 
-    floor({{ seconds_between('k.known_until', 'l.ends_at') }} / 86400) as days_left,
+    cast(floor({{ seconds_between('k.known_until', 'l.ends_at') }} / 86400) as double) as days_left,
 
     l.started_at,
     l.ends_at,
