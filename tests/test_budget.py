@@ -12,7 +12,6 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.forecast import CallForecast, plan_ingest
 from fleetlake.loading.ingest import ingest
 from tests.conftest import NOW, Sim, loaded_sim
-from tests.every import every
 from tests.test_load import assert_complete
 
 LATER = timedelta(hours=6)
@@ -35,7 +34,7 @@ def forecast_and_counted(
 
 
 @pytest.mark.release
-@every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
+@pytest.mark.parametrize("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
 def test_the_forecast_is_close_to_the_calls_that_the_service_counts(
     forecast_and_counted: Any, name: str
 ) -> None:

@@ -35,7 +35,6 @@ from fleetlake.errors import (
 from fleetlake.service.client import Client
 from fleetlake.service.network import tls_context
 from fleetlake.settings import Settings
-from tests.every import every
 
 KEYS = {
     "portal_api_id": "PORTALID-1f0c",
@@ -159,7 +158,7 @@ TRANSIENT = {
 }
 
 
-@every("status, kind", FINAL.items())
+@pytest.mark.parametrize(("status", "kind"), FINAL.items())
 def test_a_permanent_error_response_is_raised_at_once(ask, status, kind):
     service = Service(says(status, VALIDATION))
 
@@ -173,7 +172,7 @@ def test_a_permanent_error_response_is_raised_at_once(ask, status, kind):
     assert failure.value.remedy
 
 
-@every("status, kind", TRANSIENT.items())
+@pytest.mark.parametrize(("status", "kind"), TRANSIENT.items())
 def test_a_transient_error_response_is_retried_until_the_time_limit(ask, status, kind):
     service = Service(says(status, "internal error shard-router-3"))
 
@@ -196,7 +195,7 @@ BAD_BODIES = {
 }
 
 
-@every("answer", BAD_BODIES.values(), ids=BAD_BODIES)
+@pytest.mark.parametrize("answer", BAD_BODIES.values(), ids=BAD_BODIES)
 def test_a_body_that_is_not_a_page_is_retried_and_never_an_empty_page(ask, answer):
     service = Service(answer)
 
@@ -216,7 +215,7 @@ PASSING = [
 ]
 
 
-@every("trouble", range(len(PASSING)))
+@pytest.mark.parametrize("trouble", range(len(PASSING)))
 def test_the_page_is_complete_after_transient_errors(ask, trouble):
     def broken(_: httpx.Request) -> httpx.Response:
         if isinstance(PASSING[trouble], Exception):
@@ -408,8 +407,8 @@ FORGERIES = {
 }
 
 
-@every("status", [200, 400, 503])
-@every("body", FORGERIES.values(), ids=FORGERIES)
+@pytest.mark.parametrize("status", [200, 400, 503])
+@pytest.mark.parametrize("body", FORGERIES.values(), ids=FORGERIES)
 def test_an_error_body_is_quoted_on_one_short_line(ask, status, body):
     with pytest.raises(ServiceError) as failure:
         ask(Service(httpx.Response(status, text=body)))
@@ -496,8 +495,8 @@ def test_requests_ask_for_uncached_responses(ask):
     assert service.requests[0].headers["cache-control"] == "no-cache"
 
 
-@every("status", [200, 302, 400, 401, 403, 409, 429, 500])
-@every("pattern", ECHOES.values(), ids=ECHOES)
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 409, 429, 500])
+@pytest.mark.parametrize("pattern", ECHOES.values(), ids=ECHOES)
 def test_no_key_appears_in_an_error_or_a_log_even_if_the_service_echoes_it(
     ask, caplog, status, pattern
 ):

@@ -28,7 +28,6 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock
 from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim
-from tests.every import every
 
 HOUR = timedelta(hours=1)
 STREAMS = ("alerts", "activity_logs", "net_device_usage_samples")
@@ -155,7 +154,7 @@ def test_a_load_with_two_clocks_that_run_ahead_proves_no_more_than_records_show(
 
 
 @pytest.mark.usefixtures("machine")
-@every(
+@pytest.mark.parametrize(
     "date",
     [
         "Sun, 06 Nov 1825 08:49:37 GMT",
@@ -184,7 +183,7 @@ def test_a_refused_clock_is_one_event_until_it_is_trusted_again(sim: Sim):
     assert found[0].summary.startswith("The service's clock is 47 h behind this machine's")
 
 
-@every("date", ["Sun, 06 Nov 1825 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
+@pytest.mark.parametrize("date", ["Sun, 06 Nov 1825 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_an_invalid_date_is_refused_even_if_the_service_is_trusted(sim: Sim, date: str):
     with pytest.raises(ClockRefused):
         load(sim, trust="service", transport=Lying(sim.transport, date=date))

@@ -21,7 +21,7 @@ from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.settings import load_settings
-from tests.every import REQUESTED
+from tests.cases import REQUESTED
 from tests.processes import environment
 
 FORMATS = ["table", "json", "csv"]

@@ -27,8 +27,8 @@ from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
+from tests.cases import REQUESTED
 from tests.conftest import NOW, Sim
-from tests.every import REQUESTED
 from tests.processes import (
     UNSETTLED,
     Service,

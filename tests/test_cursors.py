@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -24,8 +23,8 @@ from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.text.plain import MAX_QUOTED
+from tests.cases import REQUESTED
 from tests.conftest import KEYS
-from tests.every import REQUESTED, Test, every
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -36,8 +35,8 @@ LINKED = [
 WINDOWED = [e for e in ENDPOINTS.values() if e.window]
 
 
-def rows(endpoints: list[Endpoint]) -> Callable[[Test], Test]:
-    return every("endpoint", endpoints)
+def rows(endpoints: list[Endpoint]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("endpoint", endpoints, ids=lambda one: one.name)
 
 
 def page_of(
@@ -115,7 +114,9 @@ def test_a_short_page_with_a_next_link_is_not_the_last(endpoint):
 
 
 @rows(BY_ID)
-@every("query", ["offset=500", "id__gt=0&limit=500&offset=0", "id__gt=7&limit=500"])
+@pytest.mark.parametrize(
+    "query", ["offset=500", "id__gt=0&limit=500&offset=0", "id__gt=7&limit=500"]
+)
 def test_an_id_walk_follows_the_link_of_an_empty_page_and_then_goes_on_by_id(endpoint, query):
     asked: list[dict[str, str]] = []
     full = [{"id": str(number)} for number in range(11, 11 + endpoint.page_size)]
@@ -146,7 +147,7 @@ def test_an_id_walk_follows_the_link_of_an_empty_page_and_then_goes_on_by_id(end
 
 
 @rows(BY_ID + LINKED)
-@every("records", [0, 3])
+@pytest.mark.parametrize("records", [0, 3])
 def test_an_empty_text_as_the_link_means_that_there_is_no_next_page(endpoint, records):
     page = page_of(endpoint, ids(1, records), limit=500, link="")
 
@@ -178,7 +179,7 @@ def test_a_full_page_without_a_readable_id_is_an_error_not_an_end(endpoint):
 
 
 @rows(BY_ID)
-@every("seen", [["20"], ["21"], ["20", "15"]])
+@pytest.mark.parametrize("seen", [["20"], ["21"], ["20", "15"]])
 def test_an_id_walk_that_does_not_advance_is_an_error(endpoint, seen):
     page = page_of(endpoint, ids(11, 20), limit=10)
 
@@ -206,7 +207,7 @@ def test_a_linked_walk_ends_only_at_a_page_without_a_link(endpoint):
 
 
 @rows(LINKED)
-@every("seen", [[1], [1, 2], [2, 1]])
+@pytest.mark.parametrize("seen", [[1], [1, 2], [2, 1]])
 def test_a_position_seen_before_is_an_error_not_an_end(endpoint, seen):
     values = [position(endpoint, step) for step in seen]
 
@@ -235,8 +236,8 @@ def test_two_positions_may_share_an_instant(endpoint):
 
 
 @rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
-@every("is_first", [True, False])
-@every("value", ["junk", "1.5", "-1", str(UUID(int=0))])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("value", ["junk", "1.5", "-1", str(UUID(int=0))])
 def test_an_invalid_position_is_an_error_of_the_service(endpoint, value, is_first):
     seen = [] if is_first else [position(endpoint, 1)]
 
@@ -245,7 +246,7 @@ def test_an_invalid_position_is_an_error_of_the_service(endpoint, value, is_firs
 
 
 @rows(LINKED)
-@every("query", ["", "limit=500", "page=2", "cursor="])
+@pytest.mark.parametrize("query", ["", "limit=500", "page=2", "cursor="])
 def test_a_link_without_the_walks_parameter_is_an_error_not_an_end(endpoint, query):
     page = page_of(endpoint, [], limit=500, link=f"https://h/api/v2/{endpoint.path}?{query}")
 
@@ -307,7 +308,7 @@ def test_a_walk_by_links_uses_their_whole_query_and_ends_without_a_link(endpoint
 
 
 @rows(BY_LINK)
-@every(
+@pytest.mark.parametrize(
     "links",
     [
         ["https://h/x?page[cursor]=a"] * 3,
@@ -336,7 +337,7 @@ def test_a_walk_by_links_that_form_a_loop_is_an_error(endpoint, links):
 
 
 @rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"], ENDPOINTS["routers"]])
-@every("empty", [100, 10_000])
+@pytest.mark.parametrize("empty", [100, 10_000])
 def test_endless_linked_empty_pages_are_an_error(endpoint, empty):
     """`empty` pages have no records; the page after them is the last."""
 

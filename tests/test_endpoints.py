@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named, endpoints_nam
 from fleetlake.endpoints.columns import columns_of
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
 from fleetlake.errors import UsageError
-from tests.every import every, every_endpoint
+from tests.cases import every_endpoint
 
 WITHOUT_OFFSET = {
     "activity_logs",
@@ -66,7 +66,7 @@ def a_row(**changes: object) -> Endpoint:
     return Endpoint(**values)
 
 
-@every("name", ASKED_FOR)
+@pytest.mark.parametrize("name", ASKED_FOR)
 def test_every_required_endpoint_is_in_the_table(name):
     assert endpoint_named(name).name == name
 

@@ -3,10 +3,11 @@
 import inspect
 import re
 
+import pytest
+
 from fleetlake import errors
 from fleetlake.errors import FleetlakeError, ServiceError, Throttled
 from fleetlake.service.retry import wait_before_retry
-from tests.every import every
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
@@ -31,14 +32,14 @@ def test_the_drawing_shows_every_error_at_its_place_in_the_tree():
         assert drawing[kind.__name__][1] == depth, kind.__name__
 
 
-@every("kind", TREE)
+@pytest.mark.parametrize("kind", TREE)
 def test_the_drawing_states_each_exit_code(kind):
     code, _ = drawn()[kind.__name__]
 
     assert code in {None, kind.exit_code}
 
 
-@every("kind", TREE)
+@pytest.mark.parametrize("kind", TREE)
 def test_an_error_is_one_paragraph_with_the_problem_and_the_remedy(kind):
     error = kind("It broke.", remedy="Mend it.")
 
@@ -64,7 +65,7 @@ def test_each_error_says_whether_it_is_transient():
     }
 
 
-@every("kind", TREE)
+@pytest.mark.parametrize("kind", TREE)
 def test_a_request_is_repeated_after_a_transient_error_of_the_service(kind):
     is_repeated = issubclass(kind, ServiceError) and kind.is_transient
 

@@ -16,7 +16,6 @@ from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
 from fleetlake.lake_address import parse_lake_address
-from tests.every import every
 from tests.processes import environment
 
 
@@ -127,7 +126,7 @@ REFUSED = [
 ]
 
 
-@every("sql", REFUSED)
+@pytest.mark.parametrize("sql", REFUSED)
 def test_a_statement_that_does_more_than_read_the_lake_is_refused_and_changes_nothing(
     ask, guarded, outside, sql
 ):
@@ -165,7 +164,7 @@ def test_a_python_variable_is_not_a_table(guarded):
     assert rows.num_rows == 1
 
 
-@every(
+@pytest.mark.parametrize(
     "sql",
     [
         "select count(*) from marts.trips",

@@ -40,7 +40,7 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
-from tests.every import ONE_OF_EACH_SORT, every, every_table
+from tests.cases import every_sort, every_table
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -1096,7 +1096,7 @@ def test_a_record_read_twice_in_one_list_has_one_version(lake, snapshot):
     assert versions(lake, GROUPS, "name") == [("last", NOON, None)]
 
 
-@every("endpoint", ONE_OF_EACH_SORT.values())
+@every_sort
 def test_loading_the_same_records_again_changes_nothing_for_any_kind_of_endpoint(shared, endpoint):
     record: dict[str, Any] = {}
     for column in endpoint.columns:

@@ -12,7 +12,7 @@ from fleetlake.decoding.learned_members import MAX_LEARNED
 from fleetlake.decoding.records import Decoded, OddRecord, PageReader
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from tests.every import REQUESTED, every, every_endpoint
+from tests.cases import REQUESTED, every_endpoint
 from tests.test_records import a_page, a_record, by_column, put
 
 LOGS, ALERTS, GROUPS = (ENDPOINTS[name] for name in ("activity_logs", "alerts", "groups"))
@@ -126,7 +126,7 @@ def test_a_column_whose_parent_is_no_object_is_not_learned():
     assert not reader.fast(a_page(LOGS, [a_record(LOGS, 1)[0]])).extra
 
 
-@every("count, is_fast", [(MAX_LEARNED, True), (MAX_LEARNED + 1, False)])
+@pytest.mark.parametrize(("count", "is_fast"), [(MAX_LEARNED, True), (MAX_LEARNED + 1, False)])
 def test_only_so_many_members_are_learned(count, is_fast):
     body = page(ALERTS, {f"new{n}": n for n in range(count)})
     reader = after(body, ALERTS)
@@ -139,7 +139,7 @@ def test_only_so_many_members_are_learned(count, is_fast):
             reader.fast(body)
 
 
-@every("value", ["1e999", "-1.5E+400", "9" * 400, '{"a": [1, 2e308999]}'])
+@pytest.mark.parametrize("value", ["1e999", "-1.5E+400", "9" * 400, '{"a": [1, 2e308999]}'])
 def test_a_number_too_large_for_a_double_becomes_text_as_everywhere(value):
     body = page(ALERTS, {"new": "VALUE"}).replace(b'"VALUE"', value.encode())
     reader = after(page(ALERTS, {"new": 1}), ALERTS)
@@ -165,7 +165,7 @@ def test_a_deep_value_is_judged_by_the_lenient_reader():
         reader.fast(body)
 
 
-@every("name", ['say "hi"', "back\\slash", "new\nline", "x" * 300])
+@pytest.mark.parametrize("name", ['say "hi"', "back\\slash", "new\nline", "x" * 300])
 def test_a_member_that_is_not_learned_is_kept_all_the_same(name):
     body = page(ALERTS, {name: 1})
     reader = after(body, ALERTS)

@@ -10,7 +10,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable
-from tests.every import REQUESTED, every
+from tests.cases import REQUESTED
 from tests.test_learned_members import page
 from tests.test_records import a_page, a_record, put, read_rows
 
@@ -106,8 +106,8 @@ def mutated(body: bytes, chance: random.Random) -> bytes:
     return body
 
 
-@every(
-    "spelled, meant",
+@pytest.mark.parametrize(
+    ("spelled", "meant"),
     [
         (r"\"\\\/\b\f\n\r\t", '"\\/\b\f\n\r\t'),
         (r"\u00e9\u20AC\ud83d\ude80\u007f", "é€🚀\x7f"),
@@ -124,7 +124,7 @@ def test_texts_mean_what_json_says(spelled, meant):
     assert read_page(ALERTS, body).rows.column("type").to_pylist() == [meant]
 
 
-@every(
+@pytest.mark.parametrize(
     "number",
     [
         *["0", "-0", "-0.0", "1.5", "1e3", "1E-3", "-12.25e+2", "0.1", "5e-324"],
@@ -142,7 +142,7 @@ def test_a_real_number_means_the_double_that_is_nearest(number):
     assert read_page(LOCATIONS, body).rows.column(column.name).to_pylist() == [float(number)]
 
 
-@every("name", ["type", "data", "meta", "limit", "next"])
+@pytest.mark.parametrize("name", ["type", "data", "meta", "limit", "next"])
 def test_a_page_with_a_member_twice_is_read_alike(name):
     body = a_page(ALERTS, [a_record(ALERTS, 1)[0]], separators=(",", ":"))
     start = body.index(f'"{name}":'.encode())

@@ -29,7 +29,6 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim, copied, loaded_sim
-from tests.every import every
 from tests.test_load import assert_complete
 from tests.test_operations import Rewriting
 from tests.test_records import a_page, a_record
@@ -142,8 +141,8 @@ def test_values_that_do_not_fit_the_chosen_type_stay_in_extra(drifting: Sim) -> 
 
 
 @pytest.mark.proof
-@every(
-    "texts, kind",
+@pytest.mark.parametrize(
+    ("texts", "kind"),
     [
         (["1", "-2"], Kind.INTEGER),
         (["1", "2.5"], Kind.REAL),

@@ -25,7 +25,6 @@ from fleetlake.planning.coverage import SETTLE, before, still_to_read, unsettled
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.reading.walks import Reading, read_spans
 from fleetlake.reading.windows import Span, spans_of
-from tests.every import every
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -405,7 +404,7 @@ LONG_STREAMS = [
 
 @pytest.mark.proof
 @pytest.mark.parametrize("is_other_half", [False, True], ids=["half", "rest"])
-@every("name, kind, is_open", LONG_STREAMS)
+@pytest.mark.parametrize(("name", "kind", "is_open"), LONG_STREAMS)
 def test_a_long_stream_costs_about_a_tenth_more_calls_than_one_walk(
     name, kind, is_open, is_other_half
 ):

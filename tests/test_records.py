@@ -20,7 +20,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PageUnreadable
-from tests.every import REQUESTED, every, every_endpoint
+from tests.cases import REQUESTED, every_endpoint, every_sort
 
 MOMENT = datetime(2026, 6, 6, 12, 59, 11, 462000, tzinfo=UTC)
 SHARDS = ("https://www.svc.example", "https://us0.svc.example")
@@ -218,8 +218,8 @@ def test_a_key_that_should_contain_its_time_and_does_not_is_a_misfit(odd):
     assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
 
 
-@every_endpoint
-@every("record", [None, 1, "text", [], True])
+@every_sort
+@pytest.mark.parametrize("record", [None, 1, "text", [], True])
 def test_a_record_that_is_not_an_object_is_a_misfit(endpoint, record):
     page = read_page(endpoint, a_page(endpoint, [record, a_record(endpoint, 1)[0]]))
 
@@ -227,8 +227,8 @@ def test_a_record_that_is_not_an_object_is_a_misfit(endpoint, record):
     assert (page.rows.num_rows, page.count) == (1, 2)
 
 
-@every_endpoint
-@every("control", ["\x01", "\n", "\t", "\x1f"])
+@every_sort
+@pytest.mark.parametrize("control", ["\x01", "\n", "\t", "\x1f"])
 def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     text = next((c for c in endpoint.columns if c.kind is Kind.TEXT), None)
     sent, row = a_record(endpoint, 1)
@@ -244,8 +244,8 @@ def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     assert read_rows(endpoint, body) == [row]
 
 
-@every_endpoint
-@every("spelled", [b"a\x00b", rb"a\u0000b"])
+@every_sort
+@pytest.mark.parametrize("spelled", [b"a\x00b", rb"a\u0000b"])
 def test_a_text_with_a_nul_goes_to_extra_and_a_key_with_a_nul_to_quarantine(endpoint, spelled):
     for column in endpoint.columns:
         if column.kind is not Kind.TEXT:
@@ -350,8 +350,8 @@ NO_PAGES = {
 }
 
 
-@every_endpoint
-@every("body", NO_PAGES.values(), ids=NO_PAGES)
+@every_sort
+@pytest.mark.parametrize("body", NO_PAGES.values(), ids=NO_PAGES)
 def test_a_response_that_is_not_a_page_is_never_read_as_an_empty_page(endpoint, body):
     with pytest.raises(PageUnreadable) as failure:
         read_page(endpoint, body)

@@ -15,7 +15,6 @@ from fleetlake.settings import Settings
 from tests import reference
 from tests.blocks import filled
 from tests.consoles import BLOCK, console_commands, plain_settings, run_command, runnable
-from tests.every import every
 from tests.processes import Service, fleetlake, service
 from tests.site_pages import DOCS, ELSEWHERE, ROOT, Unresolved, completed, page_of
 
@@ -64,7 +63,7 @@ def test_each_page_is_in_the_navigation_once():
     assert sorted(named) == sorted(map(str, page_of().values()))
 
 
-@every("page", PAGES)
+@pytest.mark.parametrize("page", PAGES)
 def test_each_page_has_content_and_what_it_links_to_exists(page):
     assert len(completed(page)) > 300
 
@@ -133,7 +132,7 @@ def test_the_reference_has_each_command_setting_table_column_and_error():
     assert missing == set()
 
 
-@every("page", COMMANDS)
+@pytest.mark.parametrize("page", COMMANDS)
 def test_every_command_on_a_page_exists(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = {name for name, _ in reference.leaf_commands()}

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from fleetlake.endpoints import ENDPOINTS
-from tests.every import every
 
 STAGING = Path(__file__).parent.parent / "sql" / "models" / "staging"
 
 
-@every("name", ENDPOINTS)
+@pytest.mark.parametrize("name", ENDPOINTS)
 def test_every_raw_table_has_a_staging_view_that_states_its_grain(name: str) -> None:
     sql = (STAGING / f"stg_{name}.sql").read_text()
 

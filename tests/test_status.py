@@ -22,7 +22,7 @@ from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stre
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust
-from tests.every import REQUESTED
+from tests.cases import REQUESTED
 from tests.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")

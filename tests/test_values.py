@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fleetlake.decoding.values import json_text, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
-from tests.every import every
 
 READABLE = [
     (Kind.ID, "371193", 371193),
@@ -71,7 +70,7 @@ UNREADABLE = [
 ]
 
 
-@every("kind, sent, stored", READABLE)
+@pytest.mark.parametrize(("kind", "sent", "stored"), READABLE)
 def test_a_value_is_read_in_each_of_its_formats(kind, sent, stored):
     value = read_value(kind, sent)
 
@@ -79,13 +78,13 @@ def test_a_value_is_read_in_each_of_its_formats(kind, sent, stored):
     assert type(value) is type(stored)
 
 
-@every("kind, sent", UNREADABLE)
+@pytest.mark.parametrize(("kind", "sent"), UNREADABLE)
 def test_a_value_of_the_wrong_kind_is_refused_with_a_reason(kind, sent):
     with pytest.raises(ValueError, match=r"\w"):
         read_value(kind, sent)
 
 
-@every("kind", Kind)
+@pytest.mark.parametrize("kind", Kind)
 def test_null_is_null_in_every_kind(kind):
     assert read_value(kind, None) is None
 
