@@ -13,10 +13,11 @@ import numpy as np
 from fleetsim.facts import Fact, span, when
 from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import CARRIERS
-from fleetsim.places import HOME_REGIONS, miles_between, wrapped
+from fleetsim.places import HOME_REGIONS, METERS_PER_MILE, miles_between, wrapped
 from fleetsim.resources.alert_texts import device_names
 from fleetsim.resources.battery_reports import battery_ids
 from fleetsim.resources.failovers import failovers_of
+from fleetsim.roads import DrivenDay
 from fleetsim.span_causes import interface_spans, registrations, router_spans
 from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.view import View
@@ -100,7 +101,7 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
         driven &= fleet.registrations.holds(riders[:, None], legs.depart)
         lon_from, lon_to = wrapped(legs.lon_from), wrapped(legs.lon_to)
         for vehicle, leg in np.argwhere(driven).tolist():
-            yield {
+            found = {
                 "router_id": int(fleet.router_id[riders[vehicle]]),
                 **span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
                 "from_latitude": float(legs.lat_from[vehicle, leg]),
@@ -109,6 +110,25 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
                 "to_longitude": float(lon_to[vehicle, leg]),
                 "distance_miles": _road_miles(legs, vehicle, leg),
             }
+            if fleet.roads is not None:
+                yield found | _as_driven(fleet.roads.day(int(riders[vehicle]), day), leg, until)
+            else:
+                yield found
+
+
+def _as_driven(day: DrivenDay, leg: int, until: int) -> Fact:
+    """Return the length of a trip that was driven as people do, and what its fixes can show."""
+    return {
+        "distance_miles": day.trips[leg].metres / METERS_PER_MILE,
+        "parts": [
+            {
+                **span(day.instant(part.started), day.instant(part.ended), until),
+                "distance_miles": part.metres / METERS_PER_MILE,
+                "miles_between_fixes": seen / METERS_PER_MILE,
+            }
+            for part, seen in day.parts[leg]
+        ],
+    }
 
 
 def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
@@ -133,7 +153,7 @@ def reporting_habits(view: View, until: int) -> Iterator[Fact]:
     fleet = view.world.fleet
     habits = fleet.habits
     for row in np.flatnonzero(fleet.registrations.has_begun(until)).tolist():
-        yield {
+        found = {
             "router_id": int(fleet.router_id[row]),
             "is_vehicle": bool(fleet.is_vehicle[row]),
             "is_far": bool(fleet.region[row] >= HOME_REGIONS),
@@ -142,6 +162,11 @@ def reporting_habits(view: View, until: int) -> Iterator[Fact]:
             "sends_wrong_fixes": bool(habits.sends_wrong_fixes[row]),
             "has_drifting_clock": bool(habits.has_drifting_clock[row]),
         }
+        if fleet.roads is not None:
+            way = fleet.roads.way(row).name if fleet.is_vehicle[row] else None
+            yield found | {"way_of_life": way}
+        else:
+            yield found
 
 
 def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:

@@ -35,6 +35,10 @@ def simulate(
     flapping: Annotated[
         bool, typer.Option("--flapping", help="Let the links of some wired sites flap.")
     ] = False,
+    roads: Annotated[
+        bool,
+        typer.Option("--roads", help="Let vehicles drive as people do, and report in many ways."),
+    ] = False,
     vendor_words: Annotated[
         Path | None,
         typer.Option(
@@ -84,6 +88,7 @@ def simulate(
             scenario=scenario,
             rules=rules,
             flapping=flapping,
+            roads=roads,
             vendor_words=read_vendor_words(vendor_words) if vendor_words else {},
         )
     except (OSError, ValueError) as error:

@@ -30,6 +30,7 @@ from fleetsim.places import (
     wrapped,
 )
 from fleetsim.registrations import Registrations, assign_registrations, registration_rows
+from fleetsim.roads import Roads
 from fleetsim.units import DAY, SECOND, Flags, Ints, Reals
 
 SLOTS_PER_ROUTER = 4
@@ -69,6 +70,8 @@ class SimulatedFleet:
     registrations: Registrations
     router_ids: Identifiers
     net_device_ids: Identifiers
+    roads: Roads | None = None
+    """How vehicles drive if they drive as people do; they drive by timetable without."""
 
     @property
     def groups(self) -> int:
@@ -113,7 +116,9 @@ class SimulatedFleet:
         return self.moves.carrier_of(device, instant)
 
 
-def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
+def build_fleet(
+    draws: Draws, routers: int, clock_start: int, *, has_roads: bool = False
+) -> SimulatedFleet:
     """Return the fleet of a seed; products repeat in a cycle, so small fleets have all of them.
 
     A router that is registered again has its own row, drawn like the row that it follows.
@@ -134,6 +139,11 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
     day_shift = np.where(is_vehicle, -UTC_OFFSETS[region], site_shift)
     registrations = assign_registrations(draws, rows, day_shift, clock_start)
+    habits, roads = assign_habits(router), None
+    if has_roads:
+        vehicle = (np.cumsum(is_vehicle) - 1)[rows.follows]
+        roads = Roads(draws.seed, vehicle, latitude, longitude, day_shift)
+        habits = roads.habits(habits, is_vehicle)
     return SimulatedFleet(
         size=size,
         router_id=router_ids.of(np.arange(size)),
@@ -154,11 +164,12 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
         installed_at=np.maximum(_installed_at(draws, router), registrations.since),
         group_splits=splits,
         other_backup=MODEM_ONE + MODEM_TWO - backup,
-        habits=assign_habits(router),
+        habits=habits,
         moves=_assign_moves(draws, carrier, backup, product, routers),
         registrations=registrations,
         router_ids=router_ids,
         net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, interfaces),
+        roads=roads,
     )
 
 

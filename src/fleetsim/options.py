@@ -20,8 +20,9 @@ class SimulatorOptions:
     `now` is the start of the clock (the wall clock's time if None); the fleet's history begins
     `days` before it. `speed` is simulated seconds per wall second; 0 means frozen. If `rules` is
     false, the account starts without alert rules, as a new account does, and so without alerts. If
-    `flapping` is true, some wired sites fail over again and again around midnight. `vendor_words`
-    are the vendor's words for those of the service contract.
+    `flapping` is true, some wired sites fail over again and again around midnight. If `roads` is
+    true, vehicles drive as people do, and report in many ways. `vendor_words` are the vendor's
+    words for those of the service contract.
     """
 
     routers: int = 50
@@ -33,6 +34,7 @@ class SimulatorOptions:
     scenario: str | None = None
     rules: bool = True
     flapping: bool = False
+    roads: bool = False
     vendor_words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

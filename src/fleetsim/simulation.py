@@ -106,7 +106,12 @@ def start_simulation(options: SimulatorOptions, send: Sender | None = None) -> S
     clock = SimulatedClock(options.clock_start(), options.speed)
     started_at = clock.started_at - round(options.days * DAY)
     world = World(
-        options.seed, options.routers, started_at, clock.started_at, has_flapping=options.flapping
+        options.seed,
+        options.routers,
+        started_at,
+        clock.started_at,
+        has_flapping=options.flapping,
+        has_roads=options.roads,
     )
     ledger = Ledger(world.draws)
     if options.rules:

@@ -98,11 +98,19 @@ class Fleet:
         return datetime.fromisoformat(self.ask("GET", "/sim/state").json()["now"])
 
 
-def born(*, routers: int, seed: int, lake: Path, flapping: bool = False) -> Fleet:
+def born(
+    *, routers: int, seed: int, lake: Path, flapping: bool = False, roads: bool = False
+) -> Fleet:
     """Return a fleet at the start of its history."""
     history_days = HISTORY / timedelta(days=1)
     options = SimulatorOptions(
-        routers=routers, days=history_days, seed=seed, now=BORN, speed=0, flapping=flapping
+        routers=routers,
+        days=history_days,
+        seed=seed,
+        now=BORN,
+        speed=0,
+        flapping=flapping,
+        roads=roads,
     )
     return Fleet(options, lake)
 

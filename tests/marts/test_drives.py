@@ -1,5 +1,6 @@
 """Trips of vehicles that drive, report and err as real ones do, against how they were driven."""
 
+import math
 import random
 import shutil
 from dataclasses import dataclass, field
@@ -8,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.marts.drives import DAY, HOUR, Fix, Leg, Trip, drive, report, seen_metres
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
+from fleetsim.drives import METRES_PER_DEGREE, WAYS, Trip, drive, report, seen_trips
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]
 
@@ -19,54 +20,15 @@ MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
 SEEDS = 3
 TOLERANCE_S = 120
 SHARE = 0.05
-
-
-@dataclass(frozen=True)
-class Case:
-    """A vehicle's day: what it drives, and the keywords of how it is reported."""
-
-    legs: tuple[Leg, ...] = DAY
-    reported: dict[str, object] = field(default_factory=dict)
-
-
-def cases() -> dict[str, Case]:
-    """Return ways of driving and reporting by name."""
-    found: dict[str, Case] = {}
-    for every in (1, 5, 10, 30, 60, 120, 300):
-        for noise in (0, 5, 10):
-            for sends_speed in (True, False):
-                name = f"every {every} s, noise {noise} m, {'speed' if sends_speed else 'no speed'}"
-                how = {"every": every, "noise": noise, "sends_speed": sends_speed}
-                found[f"a day {name}"] = Case(reported=how)
-    for every in (1, 10, 60, 300):
-        for noise in (5, 15, 20):
-            for sends_speed in (True, False):
-                name = f"every {every} s, noise {noise} m, {'speed' if sends_speed else 'no speed'}"
-                how = {"every": every, "noise": noise, "sends_speed": sends_speed}
-                found[f"parked {name}"] = Case((Leg(8 * HOUR if every > 1 else HOUR),), how)
-    walking = (Leg(HOUR), Leg(1800, 5.8), Leg(HOUR))
-    for every in (1, 10, 60):
-        found[f"walking pace, every {every} s"] = Case(
-            walking, {"every": every, "noise": 3, "sends_speed": False}
-        )
-    for sends_speed in (True, False):
-        how = {"noise": 5, "sends_speed": sends_speed}
-        seldom = how | {"every": 60, "parked_every": 900}
-        found[f"seldom while parked, speed {sends_speed}"] = Case(reported=seldom)
-        tunnel = how | {"every": 10, "unseen": [(2 * HOUR + 400, 2 * HOUR + 700)]}
-        found[f"a tunnel, speed {sends_speed}"] = Case(reported=tunnel)
-    return found
-
-
-CASES = cases()
+NARROWING = math.cos(math.radians(40))
 
 
 @dataclass(frozen=True)
 class Driven:
     """What was driven, what was reported of it, and what the marts make of it."""
 
-    trips: list[Trip]
-    fixes: list[Fix]
+    trips: list[tuple[Trip, float]]
+    """What the fixes can show of each trip, and its length between the fixes."""
     built: list[tuple[float, float, float]] = field(default_factory=list)
     wrong: list[int] = field(default_factory=list)
 
@@ -77,23 +39,23 @@ def driven(empty_lake, tmp_path_factory) -> dict[tuple[str, int], Driven]:
     folder = tmp_path_factory.mktemp("drives")
     found: dict[tuple[str, int], Driven] = {}
     rows: list[dict[str, object]] = []
-    for name, case in CASES.items():
+    for name, way in WAYS.items():
         for seed in range(SEEDS):
             chance = random.Random(f"{name} {seed}")
-            moments, trips = drive(chance, case.legs)
-            fixes = report(chance, moments, **case.reported)
+            moments, trips = drive(chance, way.legs)
+            fixes = report(chance, moments, way)
             rows += [
                 {
                     "router_id": len(found),
-                    "created_at_timeuuid": f"{len(found)}-{fix.moment.second}",
-                    "created_at": MIDNIGHT + timedelta(seconds=fix.moment.second),
-                    "latitude": fix.latitude,
-                    "longitude": fix.longitude,
+                    "created_at_timeuuid": f"{len(found)}-{number}",
+                    "created_at": MIDNIGHT + timedelta(seconds=fix.moment.second + fix.delay),
+                    "latitude": 40 + fix.north / METRES_PER_DEGREE,
+                    "longitude": -100 + fix.east / METRES_PER_DEGREE / NARROWING,
                     "mph": fix.kmh if fix.kmh is None else fix.kmh / 1.609344,
                 }
-                for fix in fixes
+                for number, fix in enumerate(fixes)
             ]
-            found[name, seed] = Driven(trips, fixes)
+            found[name, seed] = Driven([seen for t in trips for seen in seen_trips(fixes, t)])
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(folder / "fixes.parquet")
     lake = _filled(empty_lake, folder)
     build_marts(lake, select="+trips")
@@ -132,8 +94,7 @@ def _misfit(driven: Driven) -> str | None:
     """Return how the trips built differ from those driven, if they do."""
     if len(driven.built) != len(driven.trips):
         return f"{len(driven.built)} trips instead of {len(driven.trips)}"
-    for (started, ended, metres), trip in zip(driven.built, driven.trips, strict=True):
-        seen = seen_metres(driven.fixes, trip)
+    for (started, ended, metres), (trip, seen) in zip(driven.built, driven.trips, strict=True):
         if abs(started - trip.started) > TOLERANCE_S:
             return f"a trip starts {started - trip.started:+.0f} s off"
         if abs(ended - trip.ended) > TOLERANCE_S:
@@ -147,13 +108,13 @@ def _misfit(driven: Driven) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", WAYS)
 def test_trips_are_those_driven_however_they_are_reported(driven, name):
     misfits = [_misfit(driven[name, seed]) for seed in range(SEEDS)]
 
     assert misfits == [None] * SEEDS
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", WAYS)
 def test_coherent_fixes_are_never_rated_wrong(driven, name):
     assert [driven[name, seed].wrong for seed in range(SEEDS)] == [[]] * SEEDS

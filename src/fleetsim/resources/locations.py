@@ -23,7 +23,7 @@ from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import has_location, location_ids
 from fleetsim.timeuuids import order_key, tail_from_bits
-from fleetsim.units import DAY, MINUTE, Ints
+from fleetsim.units import DAY, MINUTE, Ints, Words
 from fleetsim.view import View
 from fleetsim.world import World, fixes
 from fleetsim.world.grid import plan_grid
@@ -136,21 +136,44 @@ def _tracks(
 
 def _fixes_between(world: World, routers: Ints, since: int, until: int) -> Block:
     """Return the fixes taken in [since, until), in order."""
+    router, time, tail = _taken(world, routers, since, until)
+    kept = np.ones(len(time), dtype=bool)
+    if len(time):
+        grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
+        kept = ~grid.at(router, time).offline.holds(time)
+    kept = np.flatnonzero(kept & world.fleet.registrations.holds(router, time))
+    order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]
+    return Block({"time": time[order], "tail": tail[order], "router": router[order]})
+
+
+def _taken(world: World, routers: Ints, since: int, until: int) -> tuple[Ints, Ints, Words]:
+    """Return router, time and tail of the fixes that receivers take if they are always on."""
+    roads = world.fleet.roads
+    if roads is None:
+        return _taken_by_minute(world, routers, since, until)
+    rides = world.fleet.is_vehicle[routers]
+    parts = [_taken_by_minute(world, routers[~rides], since, until)]
+    for row in routers[rides].tolist():
+        time = roads.fixes_between(row, max(since, world.started_at), until)
+        router = np.full(len(time), row)
+        tail = tail_from_bits(world.draws.bits("fix/uuid", router, time))
+        parts.append((router, time, tail))
+    router, time, tail = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return router, time, tail
+
+
+def _taken_by_minute(
+    world: World, routers: Ints, since: int, until: int
+) -> tuple[Ints, Ints, Words]:
     minutes = np.arange(since // MINUTE - 1, until // MINUTE + 1)
     router, minute = np.repeat(routers, len(minutes)), np.tile(minutes, len(routers))
     time = fixes.fix_time(world.draws, router, minute)
     kept = np.flatnonzero((time >= max(since, world.started_at)) & (time < until))
     router, minute, time = router[kept], minute[kept], time[kept]
     moving = fixes.measure(world.draws, world.fleet, router, time).moving
-    taken = fixes.is_taken(world.draws, world.fleet, router, minute, moving)
-    if len(time):
-        grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
-        taken &= ~grid.at(router, time).offline.holds(time)
-    taken &= world.fleet.registrations.holds(router, time)
-    tail = tail_from_bits(world.draws.bits("fix/uuid", router, minute))
-    kept = np.flatnonzero(taken)
-    order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]
-    return Block({"time": time[order], "tail": tail[order], "router": router[order]})
+    kept = np.flatnonzero(fixes.is_taken(world.draws, world.fleet, router, minute, moving))
+    router, minute, time = router[kept], minute[kept], time[kept]
+    return router, time, tail_from_bits(world.draws.bits("fix/uuid", router, minute))
 
 
 def _track_fix(view: View, block: Block) -> fixes.Fix:

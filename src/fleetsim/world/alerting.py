@@ -206,7 +206,7 @@ def _rides(found: Occurrences, day: Day) -> None:
     who = np.arange(len(router))
     out = _crossing(legs, who, np.zeros_like(last))
     back = _crossing(legs, who, last)
-    keep = depart >= world.started_at
+    keep = (depart >= world.started_at) & (last >= 0)
     gpio, fence = CODE["gpio_state_change"], CODE["geofence_proximity_change"]
     found.add(keep, depart - 30 * SECOND, router, gpio, value=1)
     found.add(keep, depart + out, router, fence, value=0)

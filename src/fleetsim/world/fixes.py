@@ -57,13 +57,18 @@ def measure(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) ->
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
     mph, moving = np.zeros(len(router)), np.zeros(len(router), dtype=bool)
     rides = fleet.is_vehicle[router]
-    if rides.any():
+    noise = np.full(len(router), _NOISE_METERS)
+    if fleet.roads is not None and rides.any():
+        seen = fleet.roads.locate(router[rides], instant[rides], as_reported=True)
+        latitude[rides], longitude[rides], mph[rides] = seen.latitude, seen.longitude, seen.mph
+        noise[rides] = 0.0
+    elif rides.any():
         spots = trips.locate(draws, fleet, router[rides], instant[rides])
         latitude[rides], longitude[rides] = spots.latitude, spots.longitude
         mph[rides], moving[rides] = spots.mph, spots.moving
     degree = MILES_PER_DEGREE * METERS_PER_MILE
-    north = _NOISE_METERS * draws.normal("fix-north", router, instant)
-    east = _NOISE_METERS * draws.normal("fix-east", router, instant)
+    north = noise * draws.normal("fix-north", router, instant)
+    east = noise * draws.normal("fix-east", router, instant)
     off = displacement(draws, fleet, router, instant)
     narrowing = np.cos(np.radians(latitude))
     longitude = longitude + (east / degree + off.east) / narrowing
@@ -88,7 +93,9 @@ def last_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -
     due = minute - (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every
     latest = fix_time(draws, router, due)
     rides = fleet.is_vehicle[router]
-    if rides.any():
+    if fleet.roads is not None:
+        latest[rides] = fleet.roads.last_fix(router[rides], instant[rides])
+    elif rides.any():
         moving = _last_moving_fix(draws, fleet, router[rides], minute[rides])
         latest[rides] = np.maximum(latest[rides], moving)
     return latest

@@ -156,10 +156,11 @@ class Planner:
         if not rides.any():
             return parked
         who, when = router[rides], day[rides]
-        start = trips.day_legs(self.draws, fleet, who, when).parked_from() + MINUTE
+        legs = trips.day_legs(self.draws, fleet, who, when)
+        start = legs.parked_from() + MINUTE
         length = self.draws.between(2 * HOUR, 9 * HOUR, "night-length", who, when)
         offset = (start - day_start(when, fleet.day_shift[who])).astype(np.float64)
-        odds = self.draws.chance(0.7, "night", who, when)
+        odds = self.draws.chance(0.7, "night", who, when) & legs.drives.any(axis=-1)
         spell = self._spell(who, when, odds, offset, length)
         begin, end = parked.start.copy(), parked.end.copy()
         begin[rides], end[rides] = spell.start, spell.end

@@ -11,6 +11,7 @@ import numpy as np
 from fleetsim.draws import Draws
 from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import miles_between, wrapped
+from fleetsim.roads import Roads
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
 from fleetsim.world.spells import day_start, is_weekend
 
@@ -52,6 +53,8 @@ class Legs:
 
 def day_legs(draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints) -> Legs:
     """Return the trips of vehicles on service days (arrays of one shape)."""
+    if fleet.roads is not None:
+        return _driven_legs(fleet.roads, router, day)
     visits = _visits(draws, router, day)
     latitude, longitude = _route(draws, fleet, router, day, visits)
     lat_from, lat_to = latitude[..., :-1], latitude[..., 1:]
@@ -68,6 +71,22 @@ def day_legs(draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints) -> Le
         lat_to=lat_to,
         lon_to=lon_to,
     )
+
+
+def _driven_legs(roads: Roads, router: Ints, day: Ints) -> Legs:
+    """Return the trips that vehicles drive as people do."""
+    shape = (*router.shape, LEGS)
+    depart, arrive = np.full(shape, NEVER), np.full(shape, NEVER)
+    lat_from, lon_from, lat_to, lon_to = (np.zeros(shape) for _ in range(4))
+    for driven, where in roads.days(router, day):
+        latitude, longitude = driven.moments.latitude, driven.moments.longitude
+        for leg, trip in enumerate(driven.trips):
+            first, last = driven.ends(trip)
+            depart[where, leg] = driven.instant(trip.started)
+            arrive[where, leg] = driven.instant(trip.ended)
+            lat_from[where, leg], lon_from[where, leg] = latitude[first], longitude[first]
+            lat_to[where, leg], lon_to[where, leg] = latitude[last], longitude[last]
+    return Legs(depart, arrive, lat_from, lon_from, lat_to, lon_to)
 
 
 def _visits(draws: Draws, router: Ints, day: Ints) -> Ints:
@@ -123,6 +142,9 @@ class Positions:
 
 def locate(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Positions:
     """Return positions of vehicles at instants (arrays of one shape)."""
+    if fleet.roads is not None:
+        at = fleet.roads.locate(router, instant)
+        return Positions(at.latitude, at.longitude, at.mph, moving=at.mph > 0)
     day = (instant - fleet.day_shift[router]) // DAY
     spots = locate_on(day_legs(draws, fleet, router, day), instant)
     return replace(spots, longitude=wrapped(spots.longitude))

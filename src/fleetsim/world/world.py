@@ -28,6 +28,8 @@ class World:
     clock_start: int
     has_flapping: bool = False
     """Whether the links of some wired sites flap."""
+    has_roads: bool = False
+    """Whether vehicles drive and report as people and receivers do."""
 
     @cached_property
     def draws(self) -> Draws:
@@ -37,7 +39,7 @@ class World:
     @cached_property
     def fleet(self) -> SimulatedFleet:
         """Return the devices."""
-        return build_fleet(self.draws, self.routers, self.clock_start)
+        return build_fleet(self.draws, self.routers, self.clock_start, has_roads=self.has_roads)
 
     @cached_property
     def people(self) -> tuple[Person, ...]:
