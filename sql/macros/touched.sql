@@ -28,7 +28,8 @@
 {%- endmacro %}
 
 {# A trip may have started the day before, or continue into the day after. The trips before and after
-   say when and where their device was seen next or last, however long the gap between them. #}
+   say when and where their device was seen next or last, however long the gap between them. Trips of
+   a router whose time zone changed have other local times. #}
 {% macro touched_trip_days() -%}
     with days as (
         select distinct router_id, fix_date
@@ -51,6 +52,11 @@
     select d.router_id, t.trip_date
     from days as d
     asof join trip_days as t on d.router_id = t.router_id and d.fix_date < t.trip_date
+    union
+    select t.router_id, t.trip_date
+    from {{ this }} as t
+    left join {{ ref('int_router_zones') }} as z on t.router_id = z.router_id
+    where t.local_time_zone is distinct from z.time_zone
 {%- endmacro %}
 
 {% macro touched_usage_days() -%}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of 
 
 START = datetime(2026, 6, 1, 6, tzinfo=UTC)
 MARTS = (
-    *("location_track_points", "trips", "stops", "coverage_grid", "location_gaps"),
+    *("location_track_points", "trips", "stops", "coverage_grid", "location_gaps", "vehicle_daily"),
     *("data_usage_daily", "signal_daily"),
 )
 SELECT = " ".join(f"+{mart}" for mart in MARTS)
@@ -340,3 +340,18 @@ def test_wrong_fixes_that_arrive_incrementally_are_rated_as_if_they_arrived_at_o
             "select count(*) from marts.location_track_points where quality = 'jump'"
         )
     assert jumps == sum(is_wrong)
+
+
+def test_trips_built_before_have_the_time_zone_that_a_later_record_names(empty_lake, tmp_path, add):
+    lake = shutil.copytree(empty_lake, tmp_path / "lake")
+    add(lake, "historical_locations", *fixes(1, 0), *fixes(2, 0))
+    build_marts(lake, select="+trips")
+
+    add(lake, "routers", {"id": 1, "locality": "America/Denver"}, {"id": 2, "locality": "Nowhere"})
+    build_marts(lake, select="+trips")
+
+    with open_lake(lake, read_only=True) as opened:
+        local = opened.rows(
+            "select router_id, local_time_zone, local_hour from marts.trips order by all"
+        )
+    assert local == [(1, "America/Denver", 0), (2, None, 6)]

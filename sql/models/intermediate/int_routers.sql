@@ -22,6 +22,7 @@ select
     g.group_name,
     v.device_type,
     v.connection_state,
+    v.time_zone,
 
     v.created_at,
     v.valid_to as left_at

@@ -136,6 +136,8 @@ class Marts(Schema):
     """Every fix of every device, rated but never dropped, with speed and signal."""
     trips: Table
     """Each trip of each vehicle from stop to stop, with speed and signal."""
+    vehicle_daily: Table
+    """What each vehicle did each local day, days without a trip included."""
     stops: Table
     """Where each device stopped, for how long, and how often it goes there."""
     place_visits: Table

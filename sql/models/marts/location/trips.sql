@@ -288,6 +288,8 @@ summed as (
         trip_number,
 
         sum(leg_fixes) as fixes,
+        sum(leg_s) as driven_s,
+        sum(case when 3.6 * way_m >= {{ var('fast_kmh') }} * leg_s then leg_s else 0 end) as fast_s,
         max(top_kmh) as top_speed_kmh,
         max(path_m) - min(path_m - way_m) as path_m,
         {{ extent_m('latitude_deg', 'longitude_deg') }} as extent_m,
@@ -375,6 +377,8 @@ select
     end_latitude_deg,
     end_longitude_deg,
     round({{ seconds_between('started_at', 'ended_at') }}, 0) as duration_s,
+    round(greatest({{ seconds_between('first_at', 'last_at') }} - driven_s, 0), 0) as idle_s,
+    round(least(fast_s, {{ seconds_between('started_at', 'ended_at') }}), 0) as fast_s,
     round(way_m / 1000, 2) as distance_km,
     round({{ distance_m('start_latitude_deg', 'start_longitude_deg', 'end_latitude_deg', 'end_longitude_deg') }} / 1000, 2)
         as straight_km,
@@ -388,6 +392,7 @@ select
     seen_after_longitude_deg,
 
     trip_date,
+    {{ local_columns('started_at', 'z.time_zone') }},
     started_at,
     ended_at,
     seen_before_at,
@@ -399,3 +404,4 @@ left join begun_in as b
     on k.router_id = b.router_id and k.trip_id = b.trip_id and b.narrowness = 1
 left join ended_in as e
     on k.router_id = e.router_id and k.trip_id = e.trip_id and e.narrowness = 1
+left join {{ ref('int_router_zones') }} as z on k.router_id = z.router_id

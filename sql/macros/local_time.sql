@@ -1,0 +1,68 @@
+{# Local time. A router's record names its time zone; without a known one, local time is UTC. #}
+
+{# The time zones that the engine knows, as a query: a zone of another name is an error there. #}
+{% macro known_zones() -%}
+    {{ return(adapter.dispatch('known_zones')()) }}
+{%- endmacro %}
+
+{% macro default__known_zones() -%}
+    select name as zone_name from pg_timezone_names()
+{%- endmacro %}
+
+{% macro spark__known_zones() -%}
+    select explode(split(translate(reflect('java.time.ZoneId', 'getAvailableZoneIds'), '[]', ''), ', ')) as zone_name
+{%- endmacro %}
+
+
+{# The local date and time of an instant, without a zone. #}
+{% macro local_time(instant, zone) -%}
+    {{ return(adapter.dispatch('local_time')(instant, zone)) }}
+{%- endmacro %}
+
+{% macro default__local_time(instant, zone) -%}
+    timezone(coalesce({{ zone }}, 'UTC'), {{ instant }})
+{%- endmacro %}
+
+{% macro spark__local_time(instant, zone) -%}
+    from_utc_timestamp({{ instant }}, coalesce({{ zone }}, 'UTC'))
+{%- endmacro %}
+
+
+{# The instant at which a local day begins. #}
+{% macro local_day_start(date, zone) -%}
+    {{ return(adapter.dispatch('local_day_start')(date, zone)) }}
+{%- endmacro %}
+
+{% macro default__local_day_start(date, zone) -%}
+    timezone({{ zone }}, cast({{ date }} as timestamp))
+{%- endmacro %}
+
+{% macro spark__local_day_start(date, zone) -%}
+    to_utc_timestamp(cast({{ date }} as timestamp), {{ zone }})
+{%- endmacro %}
+
+
+{# The columns that say when something began by local time. #}
+{% macro local_columns(instant, zone) -%}
+    {%- set local = local_time(instant, zone) -%}
+    {{ zone }} as local_time_zone,
+    cast({{ local }} as date) as local_date,
+    cast(extract(hour from {{ local }}) as bigint) as local_hour,
+    {{ iso_weekday(local) }} in ({{ var('working_days') | join(', ') }})
+        and extract(hour from {{ local }}) >= {{ var('working_from_hour') }}
+        and extract(hour from {{ local }}) < {{ var('working_until_hour') }} as is_working_hours
+{%- endmacro %}
+
+
+{# The day of the week: 1 is Monday, 7 is Sunday. #}
+{% macro iso_weekday(local) -%}
+    {{ return(adapter.dispatch('iso_weekday')(local)) }}
+{%- endmacro %}
+
+{% macro default__iso_weekday(local) -%}
+    isodow({{ local }})
+{%- endmacro %}
+
+{% macro spark__iso_weekday(local) -%}
+    (weekday({{ local }}) + 1)
+{%- endmacro %}
