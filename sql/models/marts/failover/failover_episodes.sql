@@ -48,6 +48,7 @@ select
     f.episodes_recently,
     f.episodes_recently >= {{ var('repeat_episodes') }} as is_repeat_offender,
 
+    {{ local_columns('e.started_at', 'z.time_zone') }},
     c.cause_at,
     e.started_at,
     e.ended_at,
@@ -61,6 +62,7 @@ left join {{ ref('int_router_spans') }} as belonged
     and {{ holds_at('belonged', 'e.started_at') }}
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
+left join {{ ref('int_router_zones') }} as z on e.router_id = z.router_id
 left join bytes as b on e.episode_id = b.episode_id
 left join {{ ref('carrier_plans') }} as p on e.to_carrier = p.carrier
 left join {{ ref('carrier_plans') }} as other on other.carrier = '*'
