@@ -37,9 +37,6 @@ class Bounds:
         return self.answer_bytes if status == httpx.codes.OK else REFUSAL_BYTES
 
 
-DEFAULT_BOUNDS = Bounds()
-
-
 async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Response:
     """Return a streamed response with its whole body, unpacked.
 
