@@ -35,6 +35,13 @@
 {%- endmacro %}
 
 
+{# Whether the lake has data for a whole day or month: it neither began nor ended within it. #}
+{% macro is_whole(as_of, date, unit) -%}
+    coalesce({{ as_of }}.known_from <= {{ day_start(date) }}
+    and {{ as_of }}.known_until >= {{ day_start(date) }} + interval 1 {{ unit }}, false)
+{%- endmacro %}
+
+
 {# A row per record and span of time in which the given columns stay the same. The spans of a
    record have no gaps: `from_at` of the first and `until_at` of the last are null. `seen_from` and
    `seen_until` are when polls saw these values; `seen_until` is null while they are current. #}

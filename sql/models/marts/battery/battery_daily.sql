@@ -65,8 +65,10 @@ select
     coalesce(s.hot_s, 0) as hot_s,
     coalesce(s.heat_degree_hours, 0) as heat_degree_hours,
 
+    {{ is_whole('a', 'r.reading_date', 'day') }} as is_complete,
     r.first_reported_at,
     r.last_reported_at
 
 from read as r
+cross join {{ ref('int_as_of') }} as a
 left join spent as s on r.battery_id = s.battery_id and r.reading_date = s.day_date

@@ -75,6 +75,7 @@ select
     m.available_date,
     m.offline_spells,
     round(m.known_s, 3) as known_s,
+    m.known_s >= 86400 as is_complete,
     least(m.offline_s, round(m.known_s, 3)) as offline_s,
     round(m.longest_offline_s, 3) as longest_offline_s,
     round(100 * (1 - least(m.offline_s / m.known_s, 1)), 4) as available_pct,

@@ -34,8 +34,10 @@ select
     count(distinct e.router_id) as routers,
     max(s.backup_s) as backup_s,
     coalesce({{ whole_sum('e.backup_bytes') }}, 0) as backup_bytes,
-    coalesce({{ exact_sum('e.cost', 4) }}, 0) as cost
+    coalesce({{ exact_sum('e.cost', 4) }}, 0) as cost,
+    {{ is_whole('a', 'e.month_date', 'month') }} as is_complete
 
 from episodes as e
+cross join {{ ref('int_as_of') }} as a
 inner join spent as s on e.carrier = s.carrier and e.month_date = s.month_date
-group by e.carrier, e.month_date
+group by e.carrier, e.month_date, a.known_from, a.known_until

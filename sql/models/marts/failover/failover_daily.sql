@@ -25,14 +25,16 @@ select
     max(s.backup_s) as backup_s,
     round(max({{ seconds_between('d.started_at', 'd.ended_at') }}), 3) as longest_s,
     {{ whole_sum('u.backup_bytes') }} as backup_bytes,
+    {{ is_whole('a', 'd.episode_date', 'day') }} as is_complete,
 
     min(d.started_at) as first_started_at,
     max(d.ended_at) as last_ended_at
 
 from {{ ref('int_episode_days') }} as d
 inner join {{ ref('failover_episodes') }} as e on d.episode_id = e.episode_id
+cross join {{ ref('int_as_of') }} as a
 inner join spent as s on d.router_id = s.router_id and d.episode_date = s.day_date
 left join {{ ref('int_episode_usage') }} as u
     on d.episode_id = u.episode_id and d.episode_date = u.episode_date
 where d.router_id is not null
-group by d.router_id, e.router_name, d.episode_date
+group by d.router_id, e.router_name, d.episode_date, a.known_from, a.known_until

@@ -46,6 +46,7 @@ select
     d.wan_date,
     coalesce(c.spells, 0) as spells,
     d.observed_s,
+    d.observed_s >= 86400 as is_complete,
     d.known_s,
     d.primary_s,
     d.backup_s,

@@ -30,6 +30,15 @@ select
     {{ exact_mean('signal_pct') }} as mean_signal_pct,
     round(100.0 * count(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 end) / nullif(count(rsrp_dbm), 0), 1) as weak_pct,
 
+    count(rsrp_5g_dbm) as samples_5g,
+    {{ exact_mean('rsrp_5g_dbm') }} as mean_rsrp_5g_dbm,
+    min(rsrp_5g_dbm) as min_rsrp_5g_dbm,
+    max(rsrp_5g_dbm) as max_rsrp_5g_dbm,
+    {{ exact_mean('rsrq_5g_db') }} as mean_rsrq_5g_db,
+    {{ exact_mean('sinr_5g_db') }} as mean_sinr_5g_db,
+    min(sinr_5g_db) as min_sinr_5g_db,
+
+    min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at
 

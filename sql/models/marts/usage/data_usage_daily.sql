@@ -42,6 +42,7 @@ select
     {{ whole_sum('total_bytes') }} as total_bytes,
     max(total_bytes) as largest_sample_bytes,
     {{ whole_number(seconds_of_day('covered_s', 6)) }} as sampled_s,
+    {{ whole_number(seconds_of_day('greatest(least(covered_s, coalesce(uptime_s, 0)), 0)', 6)) }} as connected_s,
 
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,

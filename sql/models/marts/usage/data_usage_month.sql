@@ -9,10 +9,21 @@ with months as (
         {{ whole_sum('out_bytes') }} as out_bytes,
         {{ whole_sum('total_bytes') }} as total_bytes,
         sum(sampled_s) as sampled_s,
+        {{ whole_sum('connected_s') }} as connected_s,
         {{ seconds_after('min(first_sampled_at)', '-1e0 * coalesce(sum(sampled_s), 0) / sum(samples)') }} as sampled_from,
+        min(first_sampled_at) as first_sampled_at,
         max(last_sampled_at) as last_sampled_at
     from {{ ref('data_usage_daily') }}
     group by net_device_id, cast(date_trunc('month', usage_date) as date)
+),
+
+-- Samples may begin later than the lake's other data. The first one within an hour of a month's
+-- start is its first one.
+whole as (
+    select min(m.sampled_from) as sampled_from
+    from months as m
+    cross join {{ ref('int_as_of') }} as a
+    where m.first_sampled_at >= a.known_from
 ),
 
 -- The projection uses the rate since the first sample's period began; that period ends in the
@@ -20,11 +31,14 @@ with months as (
 paced as (
     select
         m.*,
+        {{ is_whole('a', 'm.month_date', 'month') }} 
+            and coalesce(w.sampled_from < {{ day_start('m.month_date') }} + interval 1 hour, false) as is_complete,
         {{ day_start('m.month_date') }} + interval 1 month as month_ends_at,
         greatest({{ seconds_between('m.sampled_from',
             'least(a.known_until, ' ~ day_start('m.month_date') ~ ' + interval 1 month)') }}, 1) as pace_s
     from months as m
     cross join {{ ref('int_as_of') }} as a
+    cross join whole as w
 ),
 
 -- An interface that left the service, as of a replaced router, moves no more data.
@@ -69,6 +83,11 @@ select
     round(100 * p.projected_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_projected_pct,
     p.projected_bytes > coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as is_over_cap_projected,
 
+    {{ whole_number('p.sampled_s') }} as sampled_s,
+    p.connected_s,
+    round(1e2 * p.connected_s / nullif(p.sampled_s, 0), 2) as connected_pct,
+    p.is_complete,
+    p.first_sampled_at,
     p.last_sampled_at
 
 from projected as p
