@@ -3,7 +3,7 @@
 Some groups are renamed, too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,10 @@ BELONGING_KINDS: Final = ("stays", "changes account", "changes group", "is renam
 
 @dataclass(frozen=True)
 class Belonging:
-    """The first and the alternate account and group, one array element per router."""
+    """The first and the alternate account and group, one array element per router.
+
+    `moves` are made by clients, oldest first: a router, an instant, and its account from then on.
+    """
 
     draws: Draws
     kind: Ints
@@ -38,11 +41,13 @@ class Belonging:
     other_account: Ints
     group: Ints
     other_group: Ints
+    moves: list[tuple[int, int, int]] = field(default_factory=list)
 
     def account_at(self, router: Ints, instant: Ints) -> Ints:
         """Return the account row of routers at instants."""
         changed = self._is_changed(router, instant) & (self.kind[router] == CHANGES_ACCOUNT)
-        return np.where(changed, self.other_account[router], self.account[router])
+        own = np.where(changed, self.other_account[router], self.account[router])
+        return self._moved(own, router, instant, in_group=False)
 
     def group_at(self, router: Ints, instant: Ints) -> Ints:
         """Return the group row of routers at instants; -1 means no group.
@@ -50,7 +55,14 @@ class Belonging:
         A group belongs to an account, so a router that changes its account also changes its group.
         """
         changed = self._is_changed(router, instant) & (self.kind[router] != IS_RENAMED)
-        return np.where(changed, self.other_group[router], self.group[router])
+        own = np.where(changed, self.other_group[router], self.group[router])
+        return self._moved(own, router, instant, in_group=True)
+
+    def _moved(self, own: Ints, router: Ints, instant: Ints, *, in_group: bool) -> Ints:
+        """Return the account or group rows of routers, after moves by clients: to no group."""
+        for moved, at, account in self.moves:
+            own = np.where((router == moved) & (instant >= at), -1 if in_group else account, own)
+        return own
 
     def is_renamed(self, router: Ints, instant: Ints) -> Flags:
         """Return which routers have their other name at instants."""

@@ -86,3 +86,64 @@ def test_rebooting_a_group_asks_each_of_its_routers(fresh: Service):
     assert answer.status_code == 201
     assert {one["action"]["type_name"] for one in newest} == {"request"}
     assert {one["object"]["id"] for one in newest} == members
+
+
+@section("Endpoints: Other v2 endpoints")
+def test_a_router_moves_to_another_account_with_all_that_belongs_to_it(fresh: Service):
+    router = fresh.records("routers/?group__isnull=false&limit=1")[0]
+    target = next(
+        one for one in fresh.records("accounts/") if one["resource_url"] != router["account"]
+    )
+    number = router["id"]
+
+    answer = fresh.write("PUT", f"routers/{number}/", {"account": target["resource_url"]})
+
+    moved = fresh.page(f"routers/{number}/")
+    assert answer.status_code == 202
+    assert (moved["account"], moved["group"]) == (target["resource_url"], None)
+    assert {one["id"] for one in fresh.records(f"routers/?account={target['id']}&limit=500")} >= {
+        number
+    }
+    interfaces = fresh.records(f"net_devices/?router={number}")
+    assert {one["account"] for one in interfaces} == {target["resource_url"]}
+    fresh.advance(minutes=1)
+    [log] = fresh.records("activity_logs/?actor__id=admin&limit=1")
+    before, after = (log["action"][name]["account"] for name in ("before", "after"))
+    assert (before, after) == (router["account"], target["resource_url"])
+
+
+@section("Endpoints: Other v2 endpoints")
+def test_a_router_stays_where_it_is_if_the_account_is_its_own_or_unknown(fresh: Service):
+    router = fresh.records("routers/?group__isnull=false&limit=1")[0]
+    path = f"routers/{router['id']}/"
+
+    fresh.write("PUT", path, {"account": router["account"]})
+    refused = fresh.write("PUT", path, {"account": "https://s/api/v2/accounts/1/"})
+
+    assert complaint(refused)[0] == 409
+    found = fresh.page(path)
+    assert (found["account"], found["group"]) == (router["account"], router["group"])
+
+
+@section("Observed: Fields")
+def test_calls_of_a_monitoring_template_get_what_it_reads(service: Service):
+    """A published template for a monitoring server: a list of devices, then each device."""
+    names = "id,device_type,ipv4_address,name,group,description"
+    devices = list(service.walk(f"routers/?fields={names}&limit=500"))
+    groups = list(service.walk("groups/?limit=500"))
+    assert {frozenset(device) for device in devices} == {frozenset(names.split(","))}
+    for device in devices:
+        ends = [one for one in groups if (device["group"] or "").endswith(f"{one['id']}/")]
+        assert len(ends) == (device["group"] is not None)
+
+    for device in devices[:5]:
+        whole = service.page(f"routers/{device['id']}/")
+        assert isinstance(service.page(f"routers/{device['id']}/lans/"), dict)
+        assert service.ask("GET", whole["actual_firmware"]).json()["version"]
+        if whole["last_known_location"]:
+            place = service.ask("GET", whole["last_known_location"]).json()
+            assert {"latitude", "longitude", "updated_at"} <= place.keys()
+        interfaces = list(service.walk(f"net_devices/?router={device['id']}&limit=500"))
+        assert {"connection_state", "mode", "type", "uptime"} <= interfaces[0].keys()
+        read = ("full_product_name", "reboot_required", "upgrade_pending", "state", "serial_number")
+        assert {*read, "mac", "locality", "config_status"} <= whole.keys()

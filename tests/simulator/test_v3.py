@@ -90,9 +90,10 @@ def test_page_holds_50_items_at_most(service: Service):
 
 
 @section("Observed: v3")
-@pytest.mark.parametrize("path", ["beta/users/", "users/", "beta/subscriptions/"])
-def test_trailing_slash_is_not_found(service: Service, path):
+@pytest.mark.parametrize("path", ["beta/users/", "beta/subscriptions/"])
+def test_trailing_slash_is_not_found_in_beta_paths(service: Service, path):
     assert ask(service, path).status_code == 404
+    assert ask(service, path.removeprefix("beta/")).status_code == 200
 
 
 @section("Versioning")
@@ -212,6 +213,23 @@ def test_user_is_added_without_a_tenant_modified_and_deleted(fresh: Service):
         >= {"first_name": "M", "is_active": False}.items()
     )
     assert ask(fresh, path).status_code == 404
+
+
+@section("Observed: v3")
+def test_user_is_added_with_the_tenant_that_a_client_finds_in_a_subscription(fresh: Service):
+    new = {"email": "n@p.example", "first_name": "N", "last_name": "P"}
+    subscription = ask(fresh, "subscriptions?limit=1").json()["data"][0]
+    tenant = subscription["relationships"]["tenants"]["data"]
+    document = {"type": "users", "attributes": new, "relationships": {"tenant": {"data": [tenant]}}}
+    headers = {**BEARER, "Content-Type": JSON_API}
+
+    for path in ("users", "users/", "beta/users"):
+        document["attributes"]["email"] = f"{path.replace('/', '.')}@p.example"
+        answer = fresh.ask(
+            "POST", f"/api/v3/{path}", headers=headers, content=json.dumps({"data": document})
+        )
+        assert answer.status_code == 201
+        assert answer.json()["data"]["attributes"].items() >= document["attributes"].items()
 
 
 @section("Endpoints: v3")

@@ -14,6 +14,7 @@ select
     l.asset_endpoint_id,
     l.assignment_id,
     s.subscription_type_id,
+    s.tenants_id as tenant_id,
 
     s.name as subscription_name,
     s.quantity,

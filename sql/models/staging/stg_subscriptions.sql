@@ -5,6 +5,7 @@ select
     account_profile,
     id as subscription_id,
     subscription_type_id,
+    tenants_id as tenant_id,
 
     name as subscription_name,
     try_cast(quantity as bigint) as quantity,

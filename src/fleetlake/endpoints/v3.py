@@ -42,7 +42,7 @@ ROWS = (
         "subscriptions",
         "Subscriptions: what was bought, how many, and for how long.",
         "name quantity start_time end_time",
-        related="subscription_type",
+        related="subscription_type tenants",
     ),
     _row(
         "asset_endpoints",
@@ -55,7 +55,7 @@ ROWS = (
         "asset_endpoint_subscriptions",
         "Subscriptions assigned to a device: `asset_endpoints` lists the ids.",
         "name quantity start_time end_time",
-        related="subscription_type",
+        related="subscription_type tenants",
         resource="subscriptions",
         fan_out=FanOut(
             parameter="filter[id]",

@@ -13,7 +13,7 @@ import numpy as np
 
 from fleetsim import stamps
 from fleetsim.units import DAY, HOUR
-from fleetsim.v3.documents import Document, item
+from fleetsim.v3.documents import TENANT, Document, item
 from fleetsim.view import View
 
 SUBSCRIPTION_TYPES: Final = ("site-essentials", "vehicle-advanced", "wireless-wan", "security")
@@ -71,5 +71,5 @@ def _assignment(view: View, row: int, grade: int, kind: str, start: int) -> Docu
         "end_time": stamps.to_datetime(end // DAY * DAY).isoformat(),
         "quantity": 1,
     }
-    related = {"subscription_type": ("subscription_types", kind)}
+    related = {"subscription_type": ("subscription_types", kind), "tenants": TENANT}
     return item(view.origin, "subscriptions", f"as-{word:016x}", attributes, related)

@@ -12,7 +12,7 @@ from fleetsim.resources.alert_texts import mac_address
 from fleetsim.resources.routers import serial_numbers
 from fleetsim.units import DAY
 from fleetsim.v3.assignments import SUBSCRIPTION_TYPES, assignments, assignments_of
-from fleetsim.v3.documents import Document, item
+from fleetsim.v3.documents import TENANT, Document, item
 from fleetsim.v3.further_lists import FURTHER_LISTS
 from fleetsim.v3.users import user_ids, user_items
 from fleetsim.view import View
@@ -62,7 +62,7 @@ def _subscription(view: View, number: int) -> Document:
         "end_time": _day(start + 3 * 365 * DAY),
         "quantity": max(view.world.routers // 4, 1),
     }
-    related = {"subscription_type": ("subscription_types", kind)}
+    related = {"subscription_type": ("subscription_types", kind), "tenants": TENANT}
     return item(view.origin, "subscriptions", f"sub-{number:04d}", attributes, related)
 
 

@@ -6,6 +6,8 @@ from typing import Any, Final
 import orjson
 from starlette.responses import Response
 
+from fleetsim.organisation import ACCOUNTS, ROOT
+
 MEDIA_TYPE: Final = "application/vnd.api+json"
 
 Document = dict[str, Any]
@@ -26,6 +28,9 @@ class V3Refusal(Exception):
 
 Link = tuple[str, str]
 """The type and the id of a linked item."""
+
+TENANT: Final[Link] = ("tenants", str(ACCOUNTS[ROOT].id))
+"""The customer whose accounts, devices and subscriptions these are."""
 
 
 def item(

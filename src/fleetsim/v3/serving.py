@@ -53,8 +53,8 @@ async def serve_v3(simulation: Simulation, request: Request) -> Response:
 
 
 def _check_path(path: str, parts: list[str]) -> None:
-    """Refuse unknown paths, and any that ends in a slash (observed)."""
-    if path.endswith("/") or not parts or parts[0] not in COLLECTIONS:
+    """Refuse unknown paths, and beta paths that end in a slash (observed)."""
+    if (path.endswith("/") and "/beta/" in path) or not parts or parts[0] not in COLLECTIONS:
         raise V3Refusal(404, "not found")
 
 

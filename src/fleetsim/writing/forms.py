@@ -94,20 +94,42 @@ GROUP_FORM = Form(
 )
 
 
+def _account_row(identity: int) -> int:
+    return next(row for row, account in enumerate(ACCOUNTS) if account.id == identity)
+
+
+def _account_of_fleet(context: WriteContext, name: str, value: Any) -> int:
+    """Read an account that may have routers: one that a client created has none."""
+    identity: int = relation("accounts")(context, name, value)
+    if identity not in {account.id for account in ACCOUNTS}:
+        raise validation(name, "the simulator moves routers only to accounts that it began with")
+    return identity
+
+
 def _moved(context: WriteContext, identity: int, fields: Fields) -> None:
-    """Update a router's `updated_at`; a move to another group raises an alert."""
-    context.writes_to("routers").changed.setdefault(identity, {})["updated_at"] = context.view.now
+    """Update a router's `updated_at`; a move to another group raises an alert.
+
+    A group belongs to an account, so a router that moves to another account leaves its group.
+    """
+    written = context.writes_to("routers").changed.setdefault(identity, {})
+    written["updated_at"] = context.view.now
+    fleet = context.view.world.fleet
+    row = int(fleet.router_ids.rows(np.array([identity]))[0])
+    account = account_of(context.view, row)
+    if "account" in fields and written.pop("account") != account:
+        account = fields["account"]
+        fleet.belonging.moves.append((row, context.view.now, _account_row(account)))
+        written["group"] = fields.get("group", NULL)
     if "group" in fields:
-        fleet = context.view.world.fleet
-        row = int(fleet.router_ids.rows(np.array([identity]))[0])
-        account = account_of(context.view, row)
         context.raise_alert("router_group_change", account=account, router=row)
 
 
 ROUTER_FORM = Form(
     resource="routers",
     kind="router",
+    is_movable=True,
     fields={
+        "account": _account_of_fleet,
         "name": text,
         "description": optional_text,
         "asset_id": optional_text,

@@ -32,9 +32,9 @@ class Form:
     """How one resource is written.
 
     `fields` are the readers of its writable members; `required` names those that a POST must have.
-    `kind` is its object type in the activity log. `defaults` fill a created record. `check` may
-    refuse a deletion. `prepare` converts the fields read to those stored. `effects` run after a
-    change.
+    A change may name another account only if `is_movable`. `kind` is its object type in the
+    activity log. `defaults` fill a created record. `check` may refuse a deletion. `prepare`
+    converts the fields read to those stored. `effects` run after a change.
     """
 
     resource: str
@@ -43,6 +43,7 @@ class Form:
     required: tuple[str, ...] = ()
     defaults: Fields = field(default_factory=dict)
     is_about_people: bool = False
+    is_movable: bool = False
     check: Check = nothing_to_check
     prepare: Prepare = as_sent
     effects: Callable[[WriteContext, int, Fields], None] = lambda _context, _identity, _changes: (
@@ -65,7 +66,7 @@ def create(form: Form, context: WriteContext, body: Fields) -> WriteAnswer:
 def change(form: Form, context: WriteContext, key: str, body: Fields) -> WriteAnswer:
     """Change the members of a record that a partial body names (contract)."""
     identity = existing(form, context, key)
-    writable = {name: reader for name, reader in form.fields.items() if name != "account"}
+    writable = {n: one for n, one in form.fields.items() if form.is_movable or n != "account"}
     fields = form.prepare(context, identity, read_fields(context, body, writable, ()))
     before = _members(_record(form, context, identity), fields)
     writes = context.writes_to(form.resource)
