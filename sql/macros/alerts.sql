@@ -2,6 +2,22 @@
    changes, so an incremental model reads each one once and keeps what it needs. Pushes that no poll
    has confirmed are few, and disappear when one does, so a view reads them each time. #}
 
+{# When an alert was detected, or created if its device says a time that cannot be true: more than a
+   day after that, or more than a year before. Each row decides by itself, so that a build of some days
+   gives what a build of all does. #}
+{% macro detected(detected_at, created_at) -%}
+    case when {{ is_odd_detection(detected_at, created_at) }} then {{ created_at }}
+        else coalesce({{ detected_at }}, {{ created_at }}) end
+{%- endmacro %}
+
+{% macro is_odd_detection(detected_at, created_at) -%}
+    coalesce(
+        {{ detected_at }} > {{ seconds_after(created_at, 86400) }}
+        or {{ detected_at }} < {{ seconds_after(created_at, -86400 * var('evidence_gap_days')) }},
+        false
+    )
+{%- endmacro %}
+
 {# Polled alerts, as `stg_alerts` has them; in an incremental build, those that are new. #}
 {% macro polled_alerts() -%}
     select
@@ -12,7 +28,7 @@
         friendly_info as description,
         info,
 
-        coalesce(detected_at, created_at) as detected_at
+        {{ detected('detected_at', 'created_at') }} as detected_at
 
     from {{ source('raw', 'alerts') }}
     {% if is_incremental() %}where {{ is_new_row() }}{% endif %}

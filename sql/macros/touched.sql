@@ -96,7 +96,7 @@
         select
             coalesce({{ neutral_word('type') }}, 'unknown') as alert_type,
             router_id,
-            coalesce(detected_at, alerted_at) as detected_at
+            {{ detected('detected_at', 'alerted_at') }} as detected_at
         from {{ source('raw', 'pushed_alerts') }}
         where {{ is_new_row() }}
             or push_id in (select push_id from {{ source('meta', 'confirmations') }} where {{ is_new_row() }})

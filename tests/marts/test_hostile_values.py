@@ -17,7 +17,6 @@ FAR, LONG_AGO = datetime(9999, 12, 31, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=
 LARGEST = 2**63 - 1
 
 MAY_GROW = {
-    "alert_volume": 41,  # a far time moves an alert to a day of its own, which a data test names
     "attention": 40,  # each device has a row for each reason, such as 2^40 bytes against its cap
     "battery_discharges": 4,  # a row for each discharge: a negative level looks like one
     "failover_cost_monthly": 4,  # a row for each interface that a failover used in a month
@@ -94,6 +93,23 @@ def test_no_number_stops_a_build_and_no_time_multiplies_a_mart(lake_path, add):
     assert [row for row in found.values() if row.get("usage_bytes") == 1e300]  # names the record
     assert [row for row in found.values() if row.get("odd_samples") == 1]
     assert [row for row in found.values() if row.get("is_bounded")]
+
+
+@pytest.mark.proof
+def test_an_alert_with_a_far_time_counts_on_the_day_of_its_creation(lake_path, add):
+    usual = {"type": "reboot", "router_id": 1, "created_at": NOON}
+    times = {"first": NOON, "far": FAR, "early": LONG_AGO, "ancient": LONG_AGO.replace(year=1)}
+    alerts = [
+        usual | {"created_at_timeuuid": name, "detected_at": at} for name, at in times.items()
+    ]
+    add(lake_path, "alerts", *alerts)
+
+    result = build_marts(lake_path, select="+alert_volume")
+
+    with open_lake(lake_path, read_only=True) as lake:
+        found = lake.rows("select alert_date::varchar, alerts, odd_alerts from marts.alert_volume")
+    assert found == [("2026-06-01", 4, 3)]
+    assert [test.rows[0]["odd_alerts"] for test in result.warnings] == [3]
 
 
 @pytest.mark.release

@@ -11,7 +11,8 @@ select
     friendly_info as description,
     info,
 
-    coalesce(detected_at, created_at) as detected_at,
+    {{ detected('detected_at', 'created_at') }} as detected_at,
+    {{ is_odd_detection('detected_at', 'created_at') }} as is_odd_detection,
     created_at,
     _loaded_at as loaded_at
 
@@ -30,6 +31,7 @@ select
     info,
 
     detected_at,
+    is_odd_detection,
     created_at,
     loaded_at
 

@@ -13,7 +13,8 @@ select
     p.info,
     c.push_id is not null as is_polled,
 
-    coalesce(p.detected_at, p.alerted_at) as detected_at,
+    {{ detected('p.detected_at', 'p.alerted_at') }} as detected_at,
+    {{ is_odd_detection('p.detected_at', 'p.alerted_at') }} as is_odd_detection,
     p.alerted_at,
     coalesce(p.created_at, p.alerted_at) as created_at,
     p.received_at,

@@ -15,6 +15,7 @@ with alerts as (
         a.router_id,
         a.account_id,
         a.detected_at,
+        a.is_odd_detection,
         cast(a.detected_at as date) as alert_date
     from {{ ref('stg_alerts') }} as a
     {% if is_incremental() %}
@@ -50,6 +51,7 @@ owned as (
         s.alert_date,
         r.router_name,
         s.since_last_s,
+        s.is_odd_detection,
         s.detected_at
     from (select * from spaced where {{ in_found(['alert_type', 'router_id', 'alert_date']) }}) as s
     left join {{ ref('int_router_accounts') }} as r
@@ -67,6 +69,7 @@ select
 
     count(*) as alerts,
     count(case when since_last_s < {{ var('alert_repeat_s') }} then 1 end) as repeats,
+    count(case when is_odd_detection then 1 end) as odd_alerts,
 
     min(detected_at) as first_detected_at,
     max(detected_at) as last_detected_at,
