@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes s
 
 OURS = {"stg_routers", "failover_episodes", "carrier_plans"}
 
+NOON, FAR = datetime(2026, 6, 1, 12, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 WORN = "select {{ var('battery_worn_pct') }} as worn, {{ var('mine', 1) }} as mine"
 
 
@@ -161,6 +163,48 @@ def test_a_yaml_file_that_cannot_be_read_is_named(project, name):
 
     with pytest.raises(BuildFailed, match=rf"sql/models/{name} is not valid YAML"):
         mart_table()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        (
+            "select sum(in_bytes * 8) as bits from {{ ref('stg_net_device_usage_samples') }}",
+            "created_at_timeuuid = 'second': bytes_in=9223372036854775807",
+        ),
+        (
+            "select cast(detected_at as timestamp_ns) as at from {{ source('raw', 'alerts') }}",
+            "raw.alerts where created_at_timeuuid = 'far': detected_at=9999-12-31",
+        ),
+        (
+            "select cast(description as int) as n from {{ ref('stg_alerts') }}",
+            "friendly_info=the worst, detected_at=9999-12-31 00:00:00+00",
+        ),
+        ("select nothing from {{ ref('stg_alerts') }}", "It reads raw.alerts, raw.pushed_alerts"),
+    ],
+)
+def test_a_model_that_fails_names_the_records_that_may_be_the_cause(
+    project, lake_path, add, sql, named
+):
+    usual = {"created_at": NOON, "period": 900.0, "net_device_id": 7}
+    samples = [
+        usual | {"created_at_timeuuid": name, "bytes_in": count}
+        for name, count in (("first", 1000), ("second", 2**63 - 1), ("third", 2000))
+    ]
+    add(lake_path, "net_device_usage_samples", *samples)
+    alert = {"created_at": NOON, "friendly_info": "the worst", "type": "reboot"}
+    add(lake_path, "alerts", alert | {"created_at_timeuuid": "far", "detected_at": FAR})
+    write(project, "sql/models/worst.sql", "{{ config(materialized='table') }} " + sql)
+
+    with pytest.raises(BuildFailed) as failed:
+        build_marts(lake_path, select="+worst")
+
+    assert named in str(failed.value)
+    if "=" in named:
+        query = str(failed.value).partition('query "')[2].partition('"')[0]
+        with open_lake(lake_path, read_only=True) as lake:
+            assert len(lake.rows(query)) == 1
 
 
 def test_a_mart_whose_model_was_removed_leaves_the_lake_but_no_table_of_the_users_own(

@@ -56,6 +56,7 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
+from fleetlake.marts.suspects import suspects
 from fleetlake.marts.switch import Switcher, replace_current_views
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
@@ -226,8 +227,8 @@ class _Build:
         )
 
     def with_bad_rows(self, run: DbtRun) -> DbtRun:
-        """Return the run with the first bad rows of each test that found some."""
-        if not any(test.failures for test in run.tests):
+        """Return the run with the first bad rows of failed tests, and of failed models' tables."""
+        if not any(test.failures for test in run.tests) and not any(n.reads for n in run.nodes):
             return run
         with duckdb.connect(config=UNCHECKED) as connection:
             limit_memory(connection, self.memory, self.spill)
@@ -237,7 +238,11 @@ class _Build:
                 replace(test, rows=_first_rows(connection, test.sql)) if test.failures else test
                 for test in run.tests
             )
-        return replace(run, tests=tests)
+            nodes = tuple(
+                replace(node, suspects=(*suspects(connection, node.reads, node.message),))
+                for node in run.nodes
+            )
+        return replace(run, tests=tests, nodes=nodes)
 
     def record(self, lake: Lake, plan: Plan, run: DbtRun) -> None:
         """Record the build in the lake's open transaction."""

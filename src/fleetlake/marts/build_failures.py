@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fleetlake.errors import BuildFailed, UsageError
-from fleetlake.marts.dbt import DbtRun
+from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.dbt_process import MORE_MEMORY, OUT_OF_MEMORY
 from fleetlake.marts.sql_project import own_models, project_folder
 
@@ -40,13 +40,24 @@ def build_failed(run: DbtRun) -> BuildFailed:
 
 
 def _faults(run: DbtRun) -> list[str]:
-    faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
+    faults = [f"{n.name}: {n.message}{_causes(n)}" for n in run.nodes if n.status == "error"]
     faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
     for test in run.tests:
         if test.status == "fail":
             rows = "".join(f"{os.linesep}    {row_as_text(row)}" for row in test.rows)
             faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
     return faults
+
+
+def _causes(node: NodeResult) -> str:
+    """Return lines about the records that may be why a model failed, and the command to see one."""
+    if not node.suspects:
+        tables = ", ".join(f"raw.{table}" for table in node.reads)
+        return f"{os.linesep}    It reads {tables}." if tables else ""
+    lines = ["Records whose values may be the cause:", *(f"  {one}" for one in node.suspects)]
+    where = node.suspects[0].partition(": ")[0]
+    lines.append(f'`fleetlake query "from {where}"` shows the first.')
+    return "".join(f"{os.linesep}    {line}" for line in lines)
 
 
 def row_as_text(row: Mapping[str, Any]) -> str:

@@ -41,7 +41,11 @@ class TestResult:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeResult:
-    """The result of a model or seed; `message` is the database's error if it failed."""
+    """The result of a model or seed.
+
+    If it failed, `message` is the database's error, `reads` names the raw tables that it depends
+    on, and `suspects` are the first of their records that may be the cause.
+    """
 
     name: str
     schema: str
@@ -51,6 +55,8 @@ class NodeResult:
     message: str
     sql: str = field(repr=False)
     unit: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,6 +159,7 @@ def _emit_result(result: Any, project: Manifest) -> None:
             message=(result.message or "").strip(),
             sql=getattr(node, "compiled_code", None) or "",
             unit=node.config.meta.get("unit", ()),
+            reads=_tables_of(node, project) if result.status in _FAILED else (),
         )
     elif kind == "test":
         about = getattr(node, "attached_node", None) or next(iter(node.depends_on.nodes), "")
@@ -177,17 +178,30 @@ def _emit_result(result: Any, project: Manifest) -> None:
 
 def _spoiled(test: Any, project: Manifest) -> list[str]:
     """Return the names of the models that a test is about, and of all that depend on them."""
+    about = getattr(test, "attached_node", None)
+    found = _reached([about] if about else [*test.depends_on.nodes], project, "child_map")
+    return sorted(project.nodes[name].name for name in found if name.startswith(_MODELS))
+
+
+def _tables_of(model: Any, project: Manifest) -> list[str]:
+    """Return the names of the raw tables that a model depends on."""
+    found = _reached([model.unique_id], project, "parent_map")
+    sources = (project.sources[name] for name in found if name in project.sources)
+    return sorted(source.identifier for source in sources if source.schema == "raw")
+
+
+def _reached(first: list[str], project: Manifest, direction: str) -> set[str]:
+    """Return these nodes and sources, and all that a map leads to from them."""
     maps: Any = project  # whose method has no types
     if maps.child_map is None:
         maps.build_parent_and_child_maps()
-    about = getattr(test, "attached_node", None)
-    waiting, found = [about] if about else [*test.depends_on.nodes], set[str]()
+    waiting, found = first, set[str]()
     while waiting:
         name = waiting.pop()
         if name not in found and (name in project.nodes or name in project.sources):
             found.add(name)
-            waiting += maps.child_map.get(name, ())
-    return sorted(project.nodes[name].name for name in found if name.startswith(_MODELS))
+            waiting += getattr(maps, direction).get(name, ())
+    return found
 
 
 if __name__ == "__main__":

@@ -161,7 +161,10 @@ class _Report:
             if kind == "end":
                 break
         run = DbtRun(
-            nodes=tuple(NodeResult(**{**n, "unit": tuple(n["unit"])}) for n in found["node"]),
+            nodes=tuple(
+                NodeResult(**{**n, "unit": tuple(n["unit"]), "reads": tuple(n["reads"])})
+                for n in found["node"]
+            ),
             tests=tuple(TestResult(**{**t, "spoils": tuple(t["spoils"])}) for t in found["test"]),
             unit_tests=tuple(UnitTestResult(**test) for test in found["unit_test"]),
             unknown=tuple(line["name"] for line in found["unknown"]),
