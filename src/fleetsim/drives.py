@@ -40,7 +40,7 @@ class Trip:
 
 
 @dataclass(frozen=True)
-class Fix:
+class ReportedFix:
     """What a receiver reports, in metres and km/h; `moment` is the truth.
 
     `kmh` is None if it sends no speed, and `delay` is the seconds after the moment's.
@@ -159,9 +159,9 @@ def drive(chance: random.Random, legs: Iterable[Leg]) -> tuple[list[Moment], lis
     return moments, trips
 
 
-def report(chance: random.Random, moments: Sequence[Moment], way: Way) -> list[Fix]:
+def report(chance: random.Random, moments: Sequence[Moment], way: Way) -> list[ReportedFix]:
     """Return the fixes of a way's receivers, in order."""
-    fixes: list[Fix] = []
+    fixes: list[ReportedFix] = []
     for receiver in range(way.receivers):
         fixes += _report(chance, moments, way, delay=receiver / 2)
     return sorted(fixes, key=lambda fix: fix.moment.second + fix.delay)
@@ -169,11 +169,11 @@ def report(chance: random.Random, moments: Sequence[Moment], way: Way) -> list[F
 
 def _report(
     chance: random.Random, moments: Sequence[Moment], way: Way, delay: float
-) -> Iterator[Fix]:
+) -> Iterator[ReportedFix]:
     """Yield the fixes of one receiver; its noise drifts."""
 
-    def fix(delay: float) -> Fix:
-        return Fix(
+    def fix(delay: float) -> ReportedFix:
+        return ReportedFix(
             moment,
             north=moment.north + north + chance.gauss(0, way.noise),
             east=moment.east + east + chance.gauss(0, way.noise),
@@ -196,7 +196,7 @@ def _report(
             yield fix(delay + 0.4)
 
 
-def seen_trips(fixes: Sequence[Fix], trip: Trip) -> Iterator[tuple[Trip, float]]:
+def seen_trips(fixes: Sequence[ReportedFix], trip: Trip) -> Iterator[tuple[Trip, float]]:
     """Yield what fixes can show of a trip: its parts, and each part's length between fixes.
 
     A trip is cut where no fix was taken for half an hour. Straight lines between fixes that are far
