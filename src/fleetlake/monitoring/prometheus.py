@@ -4,7 +4,7 @@ Labels are account profiles, endpoints and fixed words, never a device's name or
 number stays small and nothing private leaves the lake.
 
 Nothing here is written after each commit. The lag of a stream would be zero in such a file, and
-nobody would update it once loads stop, which is when it matters. A timer runs `fleetlake metrics`
+it would stay zero once loads stop, which is when it matters. A timer runs `fleetlake metrics`
 instead, whether loads run or not.
 """
 
@@ -202,7 +202,7 @@ METRICS = (
     ),
     Metric(
         name="fleetlake_stream_open_gaps",
-        about="Lost ranges that nobody has acknowledged.",
+        about="Lost ranges that are not acknowledged.",
         labels=STREAM,
         samples=_open_gaps,
     ),
