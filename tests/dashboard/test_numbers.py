@@ -35,7 +35,7 @@ def test_the_cards_count_what_the_marts_hold(app, world):
     [expected] = world.sql(
         "select count(*), sum((connection_state = 'online')::int),"
         " sum((connection_state = 'offline')::int),"
-        " (select count(*) from failover_now), "
+        " (select count(*) from failover_now where unknown_since_at is null), "
         " (select count(*) from battery_risk where risk = 'high'),"
         " (select count(*) from location_latest where age_s < 86400),"
         " sum(is_behind_on_firmware::int) from device_inventory"
