@@ -489,7 +489,7 @@ def test_what_cannot_be_backed_up_or_restored_there_is_refused_in_words(
         (LakeError, "PostgreSQL", lambda: restore(target, shared)),
         (UsageError, "overlap", lambda: back_up(lake_path, str(lake_path / "files"))),
         (UsageError, "overlap", lambda: back_up(lake_path, str(tmp_path))),
-        (UsageError, "no address", lambda: back_up(lake_path, "ftp://host/x")),
+        (UsageError, "not an address", lambda: back_up(lake_path, "ftp://host/x")),
         (LakeError, "a lake in .* already", lambda: restore(target, lake_path)),
         (LakeError, "not empty", lambda: restore(target, full)),
         (UsageError, "no complete backup", lambda: restore(str(full), tmp_path / "new")),

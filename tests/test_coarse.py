@@ -26,7 +26,7 @@ NAMES_NOBODY = frozenset(
     firmware_version fix_id flap_group_id from_carrier from_interface interface left_by_trip_id
     apn assignment_id asset_endpoint_id hardware_series interface_type licence licence_state
     interface_state modem_firmware modem_manufacturer modem_model net_device_mode port
-    service_type sim_change
+    service_type sim_change local_time_zone
     location_method main_carrier manufacturer members_changed net_device_name object_type place_id
     product_name quality reasons risk series severity source time_zone to_carrier to_interface
     trip_id verdict actor_id object_id""",

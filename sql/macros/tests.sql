@@ -36,11 +36,11 @@ where not ({{ rule }}) and {{ is_untested(model) }}
 
 {# Rows of a day before the lake's first evidence, or after its current time. A device's clock, and the
    first day of a month, may be some days earlier. #}
-{% test within_evidence(model, column, days_before=0) %}
+{% test within_evidence(model, column, days_before=0, days_after=0) %}
 select m.*
 from {{ model }} as m
 cross join {{ ref('int_as_of') }} as a
-where not m.{{ column }} between cast(a.known_from as date) - {{ days_before }} and cast(a.known_until as date)
+where not m.{{ column }} between cast(a.known_from as date) - {{ days_before }} and cast(a.known_until as date) + {{ days_after }}
     and {{ is_untested(model) }}
 {% endtest %}
 

@@ -57,7 +57,7 @@ def share(way: Way) -> float:
 def differences(parts: list[Part], built: list[Part], share: float) -> list[str]:
     """Return how the trips built for a vehicle differ from what its fixes can show."""
     if len(built) != len(parts):
-        return [f"{len(built)} trips instead of {len(parts)}"]
+        return [f"trips {_shown(built)} instead of {_shown(parts)}"]
     found = []
     for part, trip in zip(parts, built, strict=True):
         off = {end: trip[end] - part[end] for end in ("started_at", "ended_at")}
@@ -69,6 +69,11 @@ def differences(parts: list[Part], built: list[Part], share: float) -> list[str]
         if not min(miles) * (1 - share) <= km / MILE_KM <= max(miles) * (1 + share):
             found.append(f"{km:.2f} km instead of {miles[0] * MILE_KM:.2f} km")
     return found
+
+
+def _shown(trips: list[Part]) -> str:
+    """Return when trips began and ended."""
+    return ", ".join(f"{t['started_at']:%d. %H:%M:%S} to {t['ended_at']:%H:%M:%S}" for t in trips)
 
 
 def day_differences(parts: list[Part], days: list[Part], zone: ZoneInfo, share: float) -> list[str]:
@@ -102,9 +107,13 @@ def day_differences(parts: list[Part], days: list[Part], zone: ZoneInfo, share: 
 def compare_roads(fleet: Fleet, lake_path: Path) -> bool:
     """Print the ways of life whose trips differ; return whether there are none."""
     until = fleet.now() - timedelta(hours=1)
+    # A trip that begins with a vehicle's first fix was under way when the history began.
     spells, parts = offline_spells(fleet, until), parts_of(fleet)
     with open_lake(lake_path, read_only=True) as lake:
         built = lake.execute("select * from marts.trips order by started_at").pl().to_dicts()
+        first_fixes = dict(
+            lake.rows("select router_id, min(created_at) from raw.historical_locations group by 1")
+        )
         wrong: dict[int, int] = dict(
             lake.rows(
                 "select router_id, count(*) from marts.location_track_points"
@@ -114,7 +123,10 @@ def compare_roads(fleet: Fleet, lake_path: Path) -> bool:
         days = lake.execute("select * from marts.vehicle_daily order by local_date").pl().to_dicts()
         sums = lake.rows(SUMS)[0]
     zones = dict(fleet.truth("routers").select(pl.col("id").cast(int), "locality").rows())
-    ways = fleet.truth("reporting").filter(pl.col("way_of_life").is_not_null())
+    built = [trip for trip in built if trip["started_at"] > first_fixes[trip["router_id"]]]
+    ways = fleet.truth("reporting").filter(
+        pl.col("way_of_life").is_not_null(), pl.col("router_id").is_in([*first_fixes])
+    )
     good, counts = True, Counter[str]()
     for router, way in ways.select("router_id", "way_of_life").rows():
         driven, found = compared(router, parts, built, spells, until)

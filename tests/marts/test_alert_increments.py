@@ -105,7 +105,7 @@ class World:
             account = alert.account or self.account_at(alert)
             days[alert.type, alert.router, account, alert.at.date()].append((alert.at, repeats))
         rows = [
-            (*key, self.name(key[1]), len(found), sum(r for _, r in found), *_ends(found))
+            (*key, self.name(key[1]), len(found), sum(r for _, r in found), 0, *_ends(found))
             for key, found in days.items()
         ]
         return sorted(rows, key=str)

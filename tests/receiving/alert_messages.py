@@ -27,6 +27,7 @@ POLLED, PUSHED = ENDPOINTS["alerts"], ENDPOINTS["pushed_alerts"]
 
 _SOURCE = re.compile(r"{{ source\('(\w+)', '(\w+)'\) }}")
 _WORD = re.compile(r"{{ neutral_word\('([\w.]+)'\) }}")
+_MOMENT = re.compile(r"{{ (detected|is_odd_detection)\('([\w.]+)', '([\w.]+)'\) }}")
 _REF = re.compile(r"{{ ref\('(\w+)'\) }}")
 
 
@@ -112,5 +113,17 @@ def staged(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
 
 def _sql(model: str) -> str:
     text = (package_files() / "sql/models/staging" / f"{model}.sql").read_text("utf-8")
-    text = _WORD.sub(r"\1", _SOURCE.sub(r"\1.\2", text))
+    text = _MOMENT.sub(_moment, _WORD.sub(r"\1", _SOURCE.sub(r"\1.\2", text)))
     return _REF.sub(lambda found: f"({_sql(found[1])}) as {found[1]}", text)
+
+
+def _moment(found: re.Match[str]) -> str:
+    """Return the SQL of the macros on times of alerts, in `sql/macros/alerts.sql`."""
+    macro, detected, created = found.groups()
+    is_odd = (
+        f"coalesce({detected} > {created} + interval 1 day "
+        f"or {detected} < {created} - interval 366 day, false)"
+    )
+    if macro == "is_odd_detection":
+        return is_odd
+    return f"case when {is_odd} then {created} else coalesce({detected}, {created}) end"
