@@ -43,7 +43,8 @@ def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:
     never = replace(GOOD, endpoint="users_v3", rows=0, loaded_at=None)
 
     assert reported(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
-        "Nothing is missing up to the last load, 10 min ago: 1,234 rows in 2 streams."
+        "Nothing is missing up to the last load, 10 min ago: 1,234 rows in 2 streams.",
+        "Never loaded: 1 stream; `fleetlake ingest` loads all.",
     ]
 
 

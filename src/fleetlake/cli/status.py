@@ -131,11 +131,14 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     age = age_in_words(max(loaded), now)
     rows = f"{sum(s.rows for s in found.streams):,} rows in {counted(len(loaded), 'stream')}"
     faults = list(_faults(found, max(loaded), now))
-    if not faults:
+    if faults:
+        yield f"{counted(len(faults), 'problem')} found; the last load was {age}: {rows}."
+        yield from (f"- {fault}" for fault in faults)
+    else:
         yield f"Nothing is missing up to the last load, {age}: {rows}."
-        return
-    yield f"{counted(len(faults), 'problem')} found; the last load was {age}: {rows}."
-    yield from (f"- {fault}" for fault in faults)
+    never = sum(not (stream.loaded_at or stream.unavailable) for stream in found.streams)
+    if never:
+        yield f"Never loaded: {counted(never, 'stream')}; `fleetlake ingest` loads all."
 
 
 def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
