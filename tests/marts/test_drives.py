@@ -14,7 +14,7 @@ from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetsim.drives import METRES_PER_DEGREE, WAYS, Trip, drive, report, seen_trips
 
-pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]
+pytestmark = [pytest.mark.release, pytest.mark.xdist_group("marts")]
 
 MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
 SEEDS = 3
