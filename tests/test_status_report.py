@@ -131,6 +131,7 @@ def test_every_line_of_the_report() -> None:
         ),
         "- 1 record of products could not be stored: see `fleetlake quarantine list`.",
         "- 3 pushed messages could not be read: see `fleetlake quarantine list`.",
+        "Never loaded: 1 stream; `fleetlake ingest` loads all.",
         "5 alerts came by push, the last 2 h ago.",
         "1 pushed alert not read by a poll within an hour: check that loads run.",
         "2 alerts of the last day not pushed: check the rule and the receiver.",
