@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 GARBAGE_THRESHOLDS = (200_000, 5, 20)
 """Objects between two collections, and collections between two of the older generations.
@@ -23,8 +24,8 @@ def prepare_start() -> None:
     # thread and committed by another, so an ingest took 6 % more memory, and no less CPU time.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # httpx would import its own command line, and Rich, Pygments and Click with it, only to offer
-    # `httpx.main`. It does without if the module cannot be imported.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # as importlib documents
+    # `httpx.main`. It does without if the module has none.
+    sys.modules.setdefault("httpx._main", ModuleType("httpx._main"))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from fleetlake.receiving.push_refusals import PushRefusal
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the histogram of flushes, in seconds."""
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
+disable_created_metrics()
 
 
 class IntakeCounts:
