@@ -60,7 +60,10 @@ async def running(
     folder: Path, *, drainer: Any = None, metrics: Any = ("false",), **changes: Any
 ) -> AsyncIterator[Running]:
     """Run a receiver whose journal is in the folder; `changes` replace parts of its intake."""
-    intake = replace(open_intake(settings(folder)), **changes)
+    opened = open_intake(settings(folder))
+    intake = replace(opened, **changes)
+    if intake.journal is not opened.journal:
+        await opened.journal.close()
     app = create_app(lambda: intake, drainer=drainer, metrics=metrics)
     async with app.router.lifespan_context(app):
         yield Running(app, intake)
