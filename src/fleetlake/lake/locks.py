@@ -82,14 +82,6 @@ def announce_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     return _held(_lock(lake, "announce", seconds=0, purpose="streams"), busy=busy)
 
 
-def earlier_stream_lock(lake: LakeAddress, stream: str) -> AbstractContextManager[None]:
-    """Hold a stream of an earlier release, whether or not it could be divided there.
-
-    Raises: StreamBusy at once if a process of that release is loading it.
-    """
-    return _streams_locked(lake, stream, [stream, *_parts(stream, WHOLE)])
-
-
 def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the upgrade of a lake. Raises: LakeBusy if another process upgrades it for too long."""
     busy = LakeBusy(

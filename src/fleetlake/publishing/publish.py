@@ -27,7 +27,6 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.ducklake import files_of
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.run_log import stale_marts
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
@@ -193,7 +192,6 @@ class _Snapshot:
             "is_coarse": self.is_coarse,
             "is_demo": _is_demo(self.lake.path),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
-            "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
             "stale_marts": [
@@ -208,7 +206,7 @@ class _Snapshot:
             ],
         }
         self.lake.execute("ROLLBACK")
-        self._write_views(description["tables"], description["earlier_names"])
+        self._write_views(description["tables"])
         text = json.dumps(description, indent=2)
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
@@ -265,15 +263,6 @@ class _Snapshot:
             "is_reused": is_reused,
         }
 
-    def _link_earlier_names(self) -> dict[str, str]:
-        """Let a renamed mart be found in the folder of its earlier name; return both names."""
-        names = {
-            o: new for o, new in earlier_marts(self.lake).items() if (self.folder / new).exists()
-        }
-        for old, new in names.items():
-            (self.folder / old).symlink_to(new, target_is_directory=True)
-        return names
-
     def _version(self, schema: str, table: str, content: tuple[object, ...]) -> str:
         """Return a digest of the table's files in the lake, and of what is written of them."""
         listed = files_of(schema, table)
@@ -312,9 +301,7 @@ class _Snapshot:
             for gap in gaps(self.lake)
         ]
 
-    def _write_views(
-        self, tables: Mapping[str, dict[str, Any]], earlier_names: Mapping[str, str]
-    ) -> None:
+    def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:
         """Write a DuckDB file with described views over this snapshot's files.
 
         DuckDB lets no view find the file that it is in: a table function takes neither a subquery
@@ -334,8 +321,6 @@ class _Snapshot:
                 present = dict.fromkeys(column["name"] for column in table["columns"])
                 described = self._descriptions[self._tables[name]]
                 connection.execute("; ".join(comments(quoted(name), "VIEW", described, present)))
-            for old, new in earlier_names.items():
-                connection.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
 
 
 _MARTS = """

@@ -123,21 +123,19 @@ def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     return returned
 
 
-def retype_column(
-    lake: Lake, endpoint: Endpoint, old: Column, new: Column, value: str | None = None
-) -> int:
+def retype_column(lake: Lake, endpoint: Endpoint, old: Column, new: Column) -> int:
     """Store a column in another type, in the open transaction; return the rows out of `_extra`.
 
-    A value that the new type cannot hold unchanged moves to `_extra`. `value` is the SQL of the new
-    value, with `{}` for the old one, where a cast is not enough. DuckLake 1.5.5 can change a type
-    itself, but filters then miss rows written before (observed 2026-11-25).
+    A value that the new type cannot hold unchanged moves to `_extra`. DuckLake 1.5.5 can
+    change a type itself, but filters then miss rows written before (observed 2026-11-25).
     """
     table, name = f"raw.{quoted(endpoint.name)}", quoted(new.name)
     # Files keep the names that columns had when they were written, so the new one has its own.
     lake.execute(f"alter table {table} rename column {quoted(old.name)} to {OLD}")
     lake.execute(f"alter table {table} add column {name} {new.sql_type}")
-    fitting = value.format(OLD) if value else _fitting(OLD, old.kind, new)
-    lake.execute(f"update {table} set {name} = {fitting} where {OLD} is not null")
+    lake.execute(
+        f"update {table} set {name} = {_fitting(OLD, old.kind, new)} where {OLD} is not null"
+    )
     moved = move_values(lake, endpoint, new)
     if lake.rows(f"select 1 from {table} where {OLD} is not null and {name} is null limit 1"):
         lake.execute(f"update {table} set {OLD} = null where {name} is not null")

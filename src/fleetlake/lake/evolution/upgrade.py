@@ -6,7 +6,6 @@ stream is being loaded, by any release: all of them take the same locks.
 """
 
 import logging
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 from fleetlake.endpoints import ENDPOINTS
@@ -24,8 +23,7 @@ from fleetlake.lake.evolution.format import (
     read_format,
     this_release,
 )
-from fleetlake.lake.evolution.migrations import Migration, earlier_names
-from fleetlake.lake.locks import commit_lock, earlier_stream_lock, stream_lock, upgrade_lock
+from fleetlake.lake.locks import commit_lock, stream_lock, upgrade_lock
 from fleetlake.text.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -78,7 +76,7 @@ def _migrate(lake: Lake) -> list[str]:
         first = known.version if known else FIRST_FORMAT
         pending = migrations.MIGRATIONS[first - FIRST_FORMAT :]
         if pending:
-            _hold_streams(lake, pending, locks)
+            _hold_streams(lake, locks)
         for number, migration in enumerate(pending, start=first + 1):
             with commit_lock(lake.path), lake.transaction():
                 _prepare(lake)
@@ -89,13 +87,11 @@ def _migrate(lake: Lake) -> list[str]:
     return done
 
 
-def _hold_streams(lake: Lake, pending: Sequence[Migration], locks: ExitStack) -> None:
-    """Take the locks of all streams, by the names of today and of earlier releases."""
+def _hold_streams(lake: Lake, locks: ExitStack) -> None:
+    """Take the locks of all streams."""
     try:
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
-        for name in sorted(earlier_names(pending) - {*ENDPOINTS}):
-            locks.enter_context(earlier_stream_lock(lake.path, name))
     except StreamBusy as busy:
         raise LakeBusy(
             f"The lake in {lake.path} must be upgraded to fleetlake {this_release()}, but a "
