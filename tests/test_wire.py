@@ -4,12 +4,10 @@ The services are scripted byte by byte, so nothing here depends on a real HTTP s
 """
 
 import asyncio
-import gzip
 import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -110,81 +108,7 @@ async def ask_twice(client: Client) -> list[bytes]:
     return [await ask(client), await ask(client)]
 
 
-async def ask_three_times(client: Client) -> list[bytes]:
-    return [await ask(client) for _ in range(3)]
-
-
-def test_one_connection_serves_request_after_request():
-    answers, connections = talk(answering(HELLO, HELLO), ask_twice)
-
-    assert answers == [b"hello", b"hello"]
-    assert connections == 1
-
-
-def test_concurrent_requests_use_separate_connections():
-    async def ask_at_once(client: Client) -> list[bytes]:
-        return await asyncio.gather(*(ask(client) for _ in range(3)))
-
-    answers, connections = talk(answering(HELLO, closes=False), ask_at_once)
-
-    assert answers == [b"hello"] * 3
-    assert connections == 3
-
-
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-PACKED = gzip.compress(b"hello")
-WHOLE = {
-    "with its length": HELLO,
-    "in chunks": CHUNKED + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
-    "to the end of the connection": b"HTTP/1.1 200 OK\r\n\r\nhello",
-    "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(PACKED), PACKED),
-    "after a word in between": b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + HELLO,
-    "from an old server": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-}
-
-
-@pytest.mark.parametrize("answer", WHOLE.values(), ids=WHOLE)
-def test_a_response_is_complete_with_any_framing(answer):
-    assert talk(answering(answer), ask) == (b"hello", 1)
-
-
-def plain(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-
-
-LARGE = {"a page": 250_000, "many pages": 3_000_000}
-
-
-@pytest.mark.parametrize("size", LARGE.values(), ids=LARGE)
-def test_a_large_response_is_complete_and_no_byte_of_it_is_in_the_next(size):
-    large = (b"0123456789abcdef" * (size // 16 + 1))[:size]
-
-    answers, connections = talk(answering(plain(large), HELLO, plain(large)), ask_three_times)
-
-    assert answers == [large, b"hello", large]
-    assert connections == 1
-
-
-@pytest.mark.parametrize("size", LARGE.values(), ids=LARGE)
-def test_a_large_response_that_ends_early_is_an_error(size):
-    async def ask_in_vain(client: Client) -> None:
-        with pytest.raises(Unreachable):
-            await ask(client)
-
-    talk(answering(plain(bytes(size))[:-1]), ask_in_vain)
-
-
-UNKEPT = {
-    "said": b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
-    "of an old server": WHOLE["from an old server"],
-    "that was the end": WHOLE["to the end of the connection"],
-}
-
-
-@pytest.mark.parametrize("answer", UNKEPT.values(), ids=UNKEPT)
-def test_a_connection_that_the_service_closes_is_not_reused(answer):
-    assert talk(answering(answer), ask_twice) == ([b"hello", b"hello"], 2)
 
 
 BROKEN = {
@@ -208,52 +132,6 @@ def test_an_incomplete_response_is_an_error_and_never_a_shorter_response(answer,
             await ask(client)
 
     talk(answering(answer), ask_in_vain)
-
-
-def test_bytes_that_arrive_on_an_idle_connection_do_not_answer_the_next_request():
-    was_read, has_more = asyncio.Event(), asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
-        writer.write(HELLO)
-        if not was_read.is_set():
-            await was_read.wait()
-            writer.write(HELLO.replace(b"hello", b"wrong"))
-            await writer.drain()
-            has_more.set()
-            with suppress(ConnectionError):
-                await reader.read()
-
-    async def ask_again(client: Client) -> list[bytes]:
-        first = await ask(client)
-        was_read.set()
-        await has_more.wait()
-        return [first, await ask(client)]
-
-    assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
-
-
-@pytest.mark.parametrize("ending", ["announced by the service", "of the client"])
-def test_a_connection_is_closed_at_its_end(ending):
-    was_hung_up = asyncio.Event()
-    is_announced = ending == "announced by the service"
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
-        last = b"OK\r\nConnection: close\r\n" if is_announced else b"OK\r\n"
-        writer.write(HELLO.replace(b"OK\r\n", last))
-        with suppress(ConnectionError):
-            await reader.read()
-        was_hung_up.set()
-
-    async def ask_once(client: Client) -> bytes:
-        answer = await ask(client)
-        if not is_announced:
-            await client.__aexit__(None, None, None)
-        await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
-        return answer
-
-    assert talk(serve, ask_once) == (b"hello", 1)
 
 
 def test_a_reset_connection_is_an_error_and_the_next_request_opens_a_new_one():
@@ -375,16 +253,6 @@ def test_a_service_with_a_trusted_certificate_is_reached_over_tls(trusting):
     )
 
     assert (answers, connections) == ([b"hello", b"hello"], 1)
-
-
-def test_a_large_response_over_tls_is_complete(trusting):
-    large = b"0123456789abcdef" * 200_000
-
-    answers, connections = talk(
-        answering(plain(large), HELLO), ask_twice, server_tls=served_with(trusting)
-    )
-
-    assert (answers, connections) == ([large, b"hello"], 1)
 
 
 def test_an_untrusted_certificate_ends_the_connection_before_any_key_is_sent(certificate):
