@@ -29,7 +29,7 @@
 
 {# A trip may have started the day before, or continue into the day after. The trips before and after
    say when and where their device was seen next or last, however long the gap between them. Trips of
-   a router whose time zone changed have other local times. #}
+   a router whose time zone changed have other local times; if a name changed, all trips get it. #}
 {% macro touched_trip_days() -%}
     with days as (
         select distinct router_id, fix_date
@@ -56,7 +56,11 @@
     select t.router_id, t.trip_date
     from {{ this }} as t
     left join {{ ref('int_router_zones') }} as z on t.router_id = z.router_id
+    left join {{ ref('int_routers') }} as r on t.router_id = r.router_id
     where t.local_time_zone is distinct from z.time_zone
+        or t.router_name is distinct from r.router_name
+        or t.account_name is distinct from r.account_name
+        or t.group_name is distinct from r.group_name
 {%- endmacro %}
 
 {% macro touched_usage_days() -%}

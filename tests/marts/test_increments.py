@@ -169,6 +169,35 @@ def test_a_full_build_over_existing_marts_is_one_commit_that_readers_do_not_noti
 
 
 @pytest.mark.proof
+def test_trips_before_a_router_or_group_is_renamed_get_the_new_name(lake_path, add):
+    sql = "select router_id, router_name, account_name, group_name from marts.trips order by all"
+    router = {"id": 1, "name": "bus 1", "account_id": 5, "group_id": 20}
+    add(lake_path, "historical_locations", *fixes(1, 0), *fixes(2, 0))
+    add(lake_path, "routers", router)
+    add(lake_path, "accounts", {"id": 5, "name": "north"})
+    add(lake_path, "groups", {"id": 20, "name": "buses"})
+    found = []
+    for endpoint, row, is_full in (
+        ("routers", None, False),
+        ("routers", router | {"name": "bus one", "valid_from": START + timedelta(days=900)}, False),
+        ("groups", {"id": 20, "name": "old buses"}, False),
+        ("groups", None, True),
+    ):
+        if row and endpoint == "groups":
+            with open_lake(lake_path) as lake:
+                lake.execute("update raw.groups set valid_to = valid_from")
+        add(lake_path, endpoint, *filter(None, [row]))
+        build_marts(lake_path, select="+trips", is_full=is_full)
+        with open_lake(lake_path, read_only=True) as lake:
+            found.append(lake.rows(sql))
+
+    stranger = (2, None, None, None)
+    assert found[0] == [(1, "bus 1", "north", "buses"), stranger]
+    assert found[1] == [(1, "bus one", "north", "buses"), stranger]
+    assert found[2] == found[3] == [(1, "bus one", "north", "old buses"), stranger]
+
+
+@pytest.mark.proof
 def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_build(lake_path, add):
     lake = lake_path
     select = "+data_usage_daily +security_events"

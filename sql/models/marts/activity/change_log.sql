@@ -19,6 +19,7 @@ with diffs as (
 named as (
     select
         l.*,
+        case when l.object_type in ('router', 'access point') then try_cast(l.object_id as bigint) end as router_id,
         coalesce(
             nullif({{ json_text('l.object_user', 'email') }}, ''),
             {{ json_text('l.entity_after', 'name') }},
@@ -41,8 +42,11 @@ select
     l.activity_id,
     l.actor_id,
     l.object_id,
-    case when l.object_type in ('router', 'access point') then try_cast(l.object_id as bigint) end as router_id,
+    l.router_id,
 
+    i.router_name,
+    i.account_name,
+    i.group_name,
     l.action_type,
     l.actor_type,
     l.actor_email,
@@ -64,4 +68,5 @@ select
 
 from named as l
 left join diffs as d on l.activity_id = d.activity_id
+left join {{ ref('int_routers') }} as i on l.router_id = i.router_id
 where coalesce(l.action_type, 'unknown') not in ('login', 'logout', 'login failed', 'request', 'report')

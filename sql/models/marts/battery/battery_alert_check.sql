@@ -36,39 +36,58 @@ crossings as (
 
 explained as (
     select distinct alert_id from crossings
+),
+
+checks as (
+    select
+        a.alert_id as check_id,
+        a.router_id,
+        n.battery_id,
+
+        a.alert_type,
+        case
+            when n.shows = 1 or e.alert_id is not null then 'confirmed'
+            when n.seen_before = 1 and n.seen_after = 1 then 'alert without cause'
+            else 'no reading near'
+        end as verdict,
+        a.description,
+
+        a.detected_at as checked_at
+
+    from {{ ref('int_battery_alerts') }} as a
+    left join near as n on a.alert_id = n.alert_id
+    left join explained as e on a.alert_id = e.alert_id
+
+    union all
+
+    select
+        concat(battery_id, ' ', alert_type, ' ', cast(reported_at as {{ dbt.type_string() }})) as check_id,
+        router_id,
+        battery_id,
+
+        alert_type,
+        'cause without alert' as verdict,
+        null as description,
+
+        reported_at as checked_at
+
+    from crossings
+    where alert_id is null
 )
 
 select
-    a.alert_id as check_id,
-    a.router_id,
-    n.battery_id,
+    c.check_id,
+    c.router_id,
+    c.battery_id,
 
-    a.alert_type,
-    case
-        when n.shows = 1 or e.alert_id is not null then 'confirmed'
-        when n.seen_before = 1 and n.seen_after = 1 then 'alert without cause'
-        else 'no reading near'
-    end as verdict,
-    a.description,
+    r.router_name,
+    r.account_name,
+    r.group_name,
+    c.alert_type,
+    c.verdict,
+    c.description,
 
-    a.detected_at as checked_at
+    c.checked_at
 
-from {{ ref('int_battery_alerts') }} as a
-left join near as n on a.alert_id = n.alert_id
-left join explained as e on a.alert_id = e.alert_id
-
-union all
-
-select
-    concat(battery_id, ' ', alert_type, ' ', cast(reported_at as {{ dbt.type_string() }})) as check_id,
-    router_id,
-    battery_id,
-
-    alert_type,
-    'cause without alert' as verdict,
-    null as description,
-
-    reported_at as checked_at
-
-from crossings
-where alert_id is null
+from checks as c
+left join {{ ref('int_routers') }} as r on c.router_id = r.router_id

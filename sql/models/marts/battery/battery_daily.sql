@@ -45,6 +45,10 @@ select
     r.router_id,
     r.reading_date,
 
+    n.router_name,
+    n.account_name,
+    n.group_name,
+
     r.readings,
     r.health_pct,
     r.min_charge_pct,
@@ -72,3 +76,4 @@ select
 from read as r
 cross join {{ ref('int_as_of') }} as a
 left join spent as s on r.battery_id = s.battery_id and r.reading_date = s.day_date
+left join {{ ref('int_routers') }} as n on r.router_id = n.router_id

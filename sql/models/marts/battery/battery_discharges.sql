@@ -44,6 +44,9 @@ select
     s.battery_id,
     s.router_id,
 
+    r.router_name,
+    r.account_name,
+    r.group_name,
     s.ended_at = n.newest_at as is_open,
 
     s.readings,
@@ -58,3 +61,4 @@ select
 
 from summed as s
 inner join newest as n on s.battery_id = n.battery_id
+left join {{ ref('int_routers') }} as r on s.router_id = r.router_id

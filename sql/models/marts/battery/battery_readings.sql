@@ -31,10 +31,11 @@ bridged as (
 )
 
 select
-    battery_id,
-    router_id,
+    b.battery_id,
+    b.router_id,
 
-    charge_status,
+    r.router_name,
+    b.charge_status,
     coalesce(current_ma < 0, false) or coalesce(charge_status = 'discharging', false) as is_discharging,
     coalesce(is_bridged, false) as is_bridged,
 
@@ -59,4 +60,5 @@ select
 
     reported_at
 
-from bridged
+from bridged as b
+left join {{ ref('int_routers') }} as r on b.router_id = r.router_id

@@ -365,6 +365,9 @@ select
     k.trip_id,
     k.router_id,
 
+    r.router_name,
+    r.account_name,
+    r.group_name,
     main_carrier,
     carriers,
     is_open,
@@ -405,3 +408,4 @@ left join begun_in as b
 left join ended_in as e
     on k.router_id = e.router_id and k.trip_id = e.trip_id and e.narrowness = 1
 left join {{ ref('int_router_zones') }} as z on k.router_id = z.router_id
+left join {{ ref('int_routers') }} as r on k.router_id = r.router_id
