@@ -17,7 +17,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
 from fleetlake.monitoring.prometheus import METRICS
-from fleetlake.receiving.intake_counts import IntakeCounts
+from fleetlake.receiving.intake import IntakeCounts
 from fleetlake.settings import Settings
 from tests.blocks import filled, without_placeholders
 

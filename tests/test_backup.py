@@ -23,9 +23,8 @@ from fleetlake.errors import FleetlakeError, LakeBusy, LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.backups import backup as backups
-from fleetlake.lake.backups.backup import back_up
+from fleetlake.lake.backups.backup import back_up, copy_catalog
 from fleetlake.lake.backups.backup_target import PART, BackupTarget, copy_all
-from fleetlake.lake.backups.catalog_copy import copy_catalog
 from fleetlake.lake.backups.manifest import MARK
 from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING

@@ -25,7 +25,7 @@ from fleetlake.cli import app
 from fleetlake.cli.instants import instant
 from fleetlake.cli.verify import _remedy
 from fleetlake.lake import open_lake
-from fleetlake.lake.extensions import extension_path
+from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
 from fleetlake.loading.outcome import Outcome, outcome_line, totals_line
 from fleetlake.loading.verify import Comparison

@@ -36,9 +36,9 @@ from fleetlake.loading.ingest import backfill
 from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.privacy.copies import renew_exports
 from fleetlake.privacy.erase import erase
 from fleetlake.privacy.receipt import Receipt
-from fleetlake.privacy.stale_exports import renew_exports
 from fleetlake.settings import Settings
 from fleetlake.text.word_windows import ERASED
 from tests.conftest import NOW, Sim, copied, loaded_sim
@@ -536,7 +536,7 @@ def test_an_erasure_rewrites_exports_wherever_they_are_and_makes_none(
         options[target.name] = target.option
         return ["trips"]
 
-    monkeypatch.setattr("fleetlake.privacy.stale_exports.renew", rewrite)
+    monkeypatch.setattr("fleetlake.privacy.copies.renew", rewrite)
     addresses = {
         "parquet": "s3://bucket/fleet",
         "csv": str(tmp_path / "csv"),

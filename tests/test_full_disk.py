@@ -137,7 +137,7 @@ def test_a_full_disk_of_a_target_is_named_and_the_command_succeeds_when_it_has_s
 def test_a_whole_catalog_on_a_full_disk_is_not_reported_as_damaged(tmp_path, lake_path):
     look = (
         "from pathlib import Path; "
-        "from fleetlake.lake.integrity.catalog_checks import page_faults; "
+        "from fleetlake.lake.integrity.check import page_faults; "
         "print(page_faults(Path('lake')))"
     )
     with small_disk(tmp_path / "disk", "size=16m") as disk:

@@ -12,9 +12,8 @@ from fleetlake import cli
 from fleetlake.cli.shell import attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import attach_statements
+from fleetlake.lake.attach import attach_statements, split_password
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
-from fleetlake.lake.login import split_password
 from fleetlake.lake_address import parse_lake_address
 from tests.processes import environment
 

@@ -26,8 +26,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.run_log import record_build, record_stale_marts
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.machine.umask import apply_umask
-from fleetlake.monitoring.figures import measure
-from fleetlake.monitoring.load_schedule import load_intervals
+from fleetlake.monitoring.figures import load_intervals, measure
 from fleetlake.monitoring.prometheus import METRICS, metrics_text
 from fleetlake.monitoring.status import complete_until
 from fleetlake.planning.intervals import Interval

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fleetlake.cli.prefect.keys import key_report
+from fleetlake.cli.prefect.setup import key_report
 from fleetlake.cli.prefect.up import login_hint
 from fleetlake.errors import SettingsError
 from fleetlake.machine.prefect_auth import (

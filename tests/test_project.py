@@ -12,12 +12,12 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.cli.init import write_project
 from fleetlake.cli.prefect.deployments import read_deployments
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import address_of
 from fleetlake.machine import ownership, umask
-from fleetlake.machine.new_project import write_project
 from fleetlake.machine.project import found_project, package_files
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import Settings, load_settings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.decoding import bounds, outline
+from fleetlake.decoding import bounds
 from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
@@ -133,16 +133,16 @@ def depth_of(value: Any) -> int:
 @given(JSON, st.integers(1, 40))
 def test_depth_is_measured_for_any_text_and_any_chunk_boundary(value, part_bytes):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(outline, "PART_BYTES", part_bytes)
+        patched.setattr(bounds, "PART_BYTES", part_bytes)
 
-        assert outline.deepest(json.dumps(value).encode()) == depth_of(value)
+        assert bounds.deepest(json.dumps(value).encode()) == depth_of(value)
 
 
 @given(st.lists(JSON), st.integers(1, 40))
 def test_only_deep_records_are_quarantined_at_any_chunk_boundary(records, part_bytes):
     body = json.dumps({"other": records, "data": records, "meta": {"data": records}})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(outline, "PART_BYTES", part_bytes)
+        patched.setattr(bounds, "PART_BYTES", part_bytes)
         patched.setattr(bounds, "MAX_DEPTH", 2)
         left, aside = bounds.set_deep_aside(body.encode())
 

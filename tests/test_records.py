@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetlake.decoding.arrow import EXTRA, Instants, read_page
-from fleetlake.decoding.lenient_json import strict_json
-from fleetlake.decoding.records import Decoded, OddRecord, reader_of
+from fleetlake.decoding.records import Decoded, OddRecord, reader_of, strict_json
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind

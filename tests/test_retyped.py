@@ -15,7 +15,7 @@ from fleetlake.errors import UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.evolution.misfits import misfits
+from fleetlake.lake.evolution.drift import misfits
 from fleetlake.lake.evolution.promote import retype, with_promoted
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.marts.build import build_marts

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.extensions import extension_path
+from fleetlake.lake.attach import extension_path
 
 VERSION = f"v{duckdb.__version__}"
 ALONE = "of_nothing"

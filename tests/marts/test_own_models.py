@@ -12,11 +12,11 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.cli.init import write_project
 from fleetlake.errors import BuildFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
-from fleetlake.machine.new_project import write_project
 from fleetlake.marts import build_marts, mart_table
 from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import mart_dates, mart_keys, mart_meanings

@@ -10,8 +10,8 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.push_evidence import push_evidence
 from fleetlake.loading.outcome import Outcome, outcome_line
+from fleetlake.loading.when_due import push_evidence
 from fleetlake.monitoring.figures import measure
 from fleetlake.planning.poll_pace import SLOW_WAIT, PushEvidence, reason_to_poll
 from fleetlake.receiving.drain import drain_all

@@ -30,12 +30,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fleetlake.receiving import push_server
-from fleetlake.receiving.certificate import Certificate
 from fleetlake.receiving.child_process import KeptProcess
 from fleetlake.receiving.intake import open_intake
 from fleetlake.receiving.push_app import create_app
-from fleetlake.receiving.push_protocol import PushProtocol
-from fleetlake.receiving.push_server import PushServer, ServerOptions, server_config
+from fleetlake.receiving.push_server import (
+    Certificate,
+    PushProtocol,
+    PushServer,
+    ServerOptions,
+    server_config,
+)
 from fleetlake.serving.bounded_protocol import ANSWER_PART_BYTES, HEADER_BYTES
 from fleetlake.serving.web_server import listen
 from tests.leaks import scan

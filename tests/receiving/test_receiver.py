@@ -16,15 +16,14 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from fleetlake.errors import Unreachable, UsageError
-from fleetlake.receiving import intake, push_body, push_secrets
+from fleetlake.receiving import intake, push_secrets
+from fleetlake.receiving.intake import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.journal_table import JournalTable, PushedMessage
 from fleetlake.receiving.push_app import create_app
-from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
-from fleetlake.receiving.push_protocol import PushProtocol
 from fleetlake.receiving.push_refusals import STATUS, PushRefusal
 from fleetlake.receiving.push_secrets import PushSecrets
-from fleetlake.receiving.push_server import require_addresses
+from fleetlake.receiving.push_server import PushProtocol, require_addresses
 from fleetlake.serving.bounded_protocol import HEADER_BYTES
 from fleetlake.serving.web_server import listen
 from tests.receiving.pushing import (
@@ -660,7 +659,7 @@ def test_the_guide_names_every_refusal_with_its_answer_and_the_limits_that_hold(
     assert named == {(STATUS[reason].value, reason.value) for reason in PushRefusal}
     for promise in (
         f"headers took over {PushProtocol.header_seconds:g} s",
-        f"the body over {push_body.SECONDS:g} s and {push_body.SECONDS_PER_MEGABYTE:g} s per MB",
+        f"the body over {intake.SECONDS:g} s and {intake.SECONDS_PER_MEGABYTE:g} s per MB",
         f"more than {intake.HEADER_BYTES // 2**10} KB of headers",
         f"more than {HEADER_BYTES // 2**10} KB after a chunked body",
         f"more than {limits.messages:,} messages or {limits.bytes // 2**20} MB wait for the disk",

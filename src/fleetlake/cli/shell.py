@@ -65,8 +65,7 @@ def attach_lines(lake: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 
-    from fleetlake.lake.attach import READ_HISTORY, attach_statements
-    from fleetlake.lake.login import split_password
+    from fleetlake.lake.attach import READ_HISTORY, attach_statements, split_password
     from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
 

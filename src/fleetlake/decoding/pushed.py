@@ -35,8 +35,7 @@ from fleetlake.decoding.bounds import (
     refuse_beyond_bounds,
     set_deep_aside,
 )
-from fleetlake.decoding.lenient_json import strict_json
-from fleetlake.decoding.records import RejectedRecord
+from fleetlake.decoding.records import RejectedRecord, strict_json
 from fleetlake.decoding.relayed import ALERT_TYPE, in_contract_shape
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.events import PUSHED_LISTS

@@ -1,7 +1,11 @@
-"""Run an export: send each table's changes since the target's mark, or the full table."""
+"""Run an export: send each table's changes since the target's mark, or the full table.
+
+The targets have the marks themselves, but the lake does not know every target's address. So it
+keeps the snapshots (`fleetlake.lake.thinning`). Without its snapshot, a target gets a full export.
+"""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
@@ -23,9 +27,9 @@ from fleetlake.exporters.changes import (
 )
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
-from fleetlake.exporters.held import hold_snapshots
 from fleetlake.lake import Lake
-from fleetlake.lake.locks import export_lock
+from fleetlake.lake.ducklake import expired_condition, rows_in_catalog
+from fleetlake.lake.locks import commit_lock, export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import mart_keys
@@ -325,3 +329,28 @@ def _export_table(
         snapshot=now.snapshot_id,
         seconds=time.monotonic() - began,
     )
+
+
+_GONE = f"delete from meta.exports where {expired_condition('snapshot_id')}"
+_EARLIER = """
+delete from meta.exports where rowid in (
+    select min(rowid) from meta.exports
+    where target = ? and table_name = ? and snapshot_id = ?
+)
+"""
+_LATEST = "insert into meta.exports values (?, ?, ?, now())"
+
+
+def hold_snapshots(lake: Lake, target: str, marks: Mapping[str, tuple[int | None, int]]) -> None:
+    """Keep the snapshot that each exported table has reached, in place of the one before it.
+
+    Another address of the same target may hold that one, too: each has a row. A lake that is open
+    for reading only keeps none.
+    """
+    if lake.is_read_only:
+        return
+    with commit_lock(lake.path), lake.transaction(), rows_in_catalog(lake):
+        lake.execute(_GONE)
+        for table, (before, now) in marks.items():
+            lake.execute(_EARLIER, [target, table, before])
+            lake.execute(_LATEST, [target, table, now])

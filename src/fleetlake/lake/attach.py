@@ -2,18 +2,126 @@
 
 A catalog of another DuckLake format is refused, never migrated: a migration cannot be undone, and
 would shut out every machine with an older release.
+
+An extension loads only into the DuckDB that it was built for, so each place is searched for the
+version that runs. Wheels up to 1.5.5 are `duckdb-extension-<name>`, later ones are DuckDB's own
+`duckdb-core-ext-<name>`. Only if no wheel has it is it downloaded; DuckDB checks its signature.
+
+DuckDB shows the address of each attached database to everyone who may query
+(duckdb_databases), and repeats it in errors. So the password goes into a DuckDB secret, which
+shows only stars.
 """
 
 import os
 import re
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import duckdb
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.extensions import extension_path
-from fleetlake.lake.login import split_password
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
+from fleetlake.text.wording import install_command
+
+_MEMBER = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)")
+_URL = re.compile(r"postgres(?:ql)?://")
+
+
+def split_password(address: str) -> tuple[str, str | None]:
+    """Return a libpq address without its password, and the password, or None if it has none.
+
+    An address without a password is returned unchanged, so libpq reads it as before.
+
+    >>> split_password("host=db user=fleet password='s3 cret'")
+    ("host='db' user='fleet'", 's3 cret')
+    >>> split_password("postgresql://fleet:s3%20cret@db:5433/lake?sslmode=require")
+    ("sslmode='require' host='db' port='5433' user='fleet' dbname='lake'", 's3 cret')
+    >>> split_password("host=db user=fleet")
+    ('host=db user=fleet', None)
+    """
+    members = _url_members(address) if _URL.match(address) else _text_members(address)
+    password = members.pop("password", None)
+    if not password:
+        return address, None
+    return " ".join(f"{name}={_as_value(value)}" for name, value in members.items()), password
+
+
+def _text_members(address: str) -> dict[str, str]:
+    found = {}
+    for name, value in _MEMBER.findall(address):
+        bare = value[1:-1] if value.startswith("'") else value
+        found[name] = re.sub(r"\\(.)", r"\1", bare)
+    return found
+
+
+def _url_members(address: str) -> dict[str, str]:
+    """Return the members of a URL, which may name several hosts, as libpq reads it."""
+    parts = urlsplit(address)
+    login, _, servers = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    hosts, ports = zip(*(_server(server) for server in servers.split(",")), strict=True)
+    found = dict(parse_qsl(parts.query.replace("+", "%2B"), keep_blank_values=True))
+    given = {
+        "host": ",".join(hosts),
+        "port": ",".join(ports),
+        "user": unquote(user),
+        "password": unquote(password),
+        "dbname": unquote(parts.path.removeprefix("/")),
+    }
+    return found | {name: value for name, value in given.items() if value.strip(",")}
+
+
+def _server(server: str) -> tuple[str, str]:
+    """Return host and port of a server; an IPv6 address is in brackets."""
+    found = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::(\d*))?", server)
+    if found is None:
+        return unquote(server), ""
+    return unquote(found[1] or found[2] or ""), found[3] or ""
+
+
+def _as_value(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+EXTRAS = {"postgres_scanner": "postgres", "httpfs": "s3"}
+"""The extra of the package that brings an extension; the others always come with it."""
+
+
+def extension_path(name: str) -> Path:
+    """Return the file of an extension for this DuckDB. Raises: LakeError if there is none."""
+    found = next(_installed(name), None)
+    return found or _downloaded(name)
+
+
+def _installed(name: str) -> Iterator[Path]:
+    version, file = f"v{duckdb.__version__}", f"{name}.duckdb_extension"
+    spec = find_spec(f"duckdb_extension_{name}")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        yield from Path(folder, "extensions", version).rglob(file)
+    for folder in sys.path:
+        yield from Path(folder, ".duckdb_extensions", version).glob(f"*/{file}")
+    yield from Path("~/.duckdb/extensions").expanduser().glob(f"{version}/*/{file}")
+
+
+def _downloaded(name: str) -> Path:
+    try:
+        with duckdb.connect() as connection:
+            connection.install_extension(name)
+            [(path,)] = connection.execute(
+                "select install_path from duckdb_extensions() where extension_name = ?", [name]
+            ).fetchall()
+    except (duckdb.Error, OSError) as error:
+        raise LakeError(
+            f"DuckDB's {name} extension for {duckdb.__version__} is not installed, and its "
+            f"download failed: {' '.join(str(error).split())[:200]}",
+            remedy=install_command(EXTRAS[name]) if name in EXTRAS else "Install fleetlake again.",
+        ) from None
+    return Path(path)
+
 
 CATALOG = "catalog.sqlite"
 FILES = "files"

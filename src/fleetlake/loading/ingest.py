@@ -29,8 +29,8 @@ from fleetlake.errors import (
     UsageError,
 )
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.evolution.promote import replace_superseded
 from fleetlake.lake.evolution.promotions import promotions, settle_names
-from fleetlake.lake.evolution.superseded import replace_superseded
 from fleetlake.lake.retention_rules import require_rules
 from fleetlake.lake.watermarks import stream_marks
 from fleetlake.lake_address import DEMO_MARK

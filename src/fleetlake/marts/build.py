@@ -37,7 +37,7 @@ from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.io_faults import io_fault
-from fleetlake.marts.build_failures import build_failed, no_such_model
+from fleetlake.marts.build_failures import build_failed, no_such_model, suspects
 from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt
 from fleetlake.marts.plan import (
@@ -56,7 +56,6 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.suspects import suspects
 from fleetlake.marts.switch import Switcher, replace_current_views
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted

@@ -20,11 +20,10 @@ from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.exporters.export import target_named
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import EXTENSIONS, unfinished_lake
+from fleetlake.lake.attach import EXTENSIONS, extension_path, unfinished_lake
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
-from fleetlake.lake.extensions import extension_path
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.loading.run import service_now

@@ -11,7 +11,7 @@ from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
-from fleetlake.lake.evolution.misfits import Misfit, misfits
+from fleetlake.lake.evolution.drift import Misfit, misfits
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.meta_tables import has_meta
 from fleetlake.lake.retention_rules import kept_from

@@ -13,12 +13,12 @@ from fleetlake.lake.meta_tables import has_meta
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (
+    bring_exports_up_to_date,
     earlier_backups,
     remove_earlier_published,
     renew_published,
 )
 from fleetlake.privacy.receipt import OutletReceipt
-from fleetlake.privacy.stale_exports import bring_exports_up_to_date
 from fleetlake.publishing.publish import published_folder
 from fleetlake.publishing.snapshot_folders import STAMP, snapshot_names
 from fleetlake.settings import Settings

@@ -1,10 +1,21 @@
-"""Copies of a lake outside of it: published snapshots, reports and backups."""
+"""Copies of a lake outside of it: published snapshots, reports and backups.
 
-from collections.abc import Iterator, Sequence
+Known are the addresses in the settings, and the default folders. A target that keeps earlier
+versions of rows has them removed as far as it allows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
 
 from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
+from fleetlake.exporters import TARGETS, Target
+from fleetlake.exporters.export import address_of, catch_up, renew
+from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.backups.manifest import STAMP
 from fleetlake.privacy.receipt import OutletReceipt, attempted
@@ -16,6 +27,102 @@ from fleetlake.publishing.snapshot_folders import (
 )
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
+
+_KEPT_BY_TARGET = {
+    "snowflake": "Snowflake keeps deleted rows for Time Travel and Fail-safe: set "
+    "DATA_RETENTION_TIME_IN_DAYS to 0, and wait 7 days for Fail-safe.",
+    "bigquery": "BigQuery keeps deleted rows for time travel and fail-safe, 14 days by default.",
+    "postgres": "Its write-ahead log, replicas and backups are not changed: let them expire.",
+}
+
+
+_UNDISTURBED = {
+    "postgres": "PostgreSQL reuses the space of deleted rows after its next VACUUM.",
+}
+"""Targets whose earlier rows cannot be removed without making readers wait."""
+
+
+def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterator[OutletReceipt]:
+    """Rewrite the exported tables of every known target; yield what was done about each."""
+
+    def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
+        tables = renew(lake, target, address)
+        left = _KEPT_BY_TARGET.get(target.name, "") if tables else ""
+        if "://" in address.get_secret_value() and target.module == "files":
+            left = "If the bucket keeps versions of objects, delete the older ones."
+        return _receipt(target, f"{counted(len(tables), 'table')} rewritten", left)
+
+    yield from _each_target(settings, on_step, work)
+    yield OutletReceipt(
+        outlet="exports to other addresses",
+        done="not known",
+        left_to_do="Run each `fleetlake export TARGET --to ADDRESS --full` again.",
+    )
+
+
+def bring_exports_up_to_date(
+    settings: Settings, on_step: Callable[[str], None], *, before: datetime
+) -> Iterator[OutletReceipt]:
+    """Export tables that known targets hold as they were before an instant; yield what was done.
+
+    Only changes are sent. Earlier versions of rows go where that makes no reader wait.
+    """
+
+    def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt | None:
+        is_undisturbed = target.name in _UNDISTURBED
+        tables = catch_up(
+            lake, target, address, before=before, are_earlier_removed=not is_undisturbed
+        )
+        if not tables:
+            return None
+        left = (_UNDISTURBED if is_undisturbed else _KEPT_BY_TARGET).get(target.name, "")
+        return _receipt(target, f"{counted(len(tables), 'table')} brought up to date", left)
+
+    yield from _each_target(settings, on_step, work)
+
+
+def _each_target(
+    settings: Settings,
+    on_step: Callable[[str], None],
+    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
+) -> Iterator[OutletReceipt]:
+    """Do some work on every known target; yield the receipts, those of failures included."""
+    for target, address in _known_targets(settings):
+        on_step(f"exporting to {target.name}")
+        work_on_it = partial(_with_lake, settings, work, target, address)
+        yield from attempted(_outlet(target), work_on_it)
+
+
+def _with_lake(
+    settings: Settings,
+    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
+    target: Target,
+    address: SecretStr,
+) -> OutletReceipt | None:
+    with open_lake(settings.lake) as lake:
+        return work(lake, target, address)
+
+
+def _receipt(target: Target, done: str, left: str) -> OutletReceipt:
+    return OutletReceipt(outlet=_outlet(target), done=done, left_to_do=left)
+
+
+def _outlet(target: Target) -> str:
+    return f"export to {target.name}"
+
+
+def _known_targets(settings: Settings) -> Iterator[tuple[Target, SecretStr]]:
+    for target in TARGETS.values():
+        if target.name not in settings.exports and target.address is None:
+            continue
+        address = address_of(target, settings.exports)
+        text = address.get_secret_value()
+        if target.address is not None and "://" not in text and not Path(text).exists():
+            continue
+        if target.name == "csv" and settings.csv_guard:
+            yield replace(target, option="csv guarded"), address
+        else:
+            yield target, address
 
 
 def renew_published(settings: Settings) -> Iterator[OutletReceipt]:

@@ -27,9 +27,8 @@ from fleetlake.lake.locks import Patience, commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
-from fleetlake.privacy.copies import earlier_backups, renew_published, renew_reports
+from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
-from fleetlake.privacy.stale_exports import renew_exports
 from fleetlake.publishing.publish import published_folder
 from fleetlake.receiving.drain import drain_quiet, read_positions
 from fleetlake.receiving.journal_table import (

@@ -1,9 +1,12 @@
 """Serves the receiver over HTTP or HTTPS until it is stopped."""
 
 import contextlib
+import logging
+import ssl
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -14,13 +17,90 @@ from starlette.types import ASGIApp
 
 from fleetlake.errors import UsageError
 from fleetlake.machine.loopback import is_loopback_host
-from fleetlake.receiving.certificate import Certificate
 from fleetlake.receiving.child_process import DRAINER, METRICS
-from fleetlake.receiving.intake import open_intake
+from fleetlake.receiving.intake import is_within, open_intake
 from fleetlake.receiving.push_app import create_app
-from fleetlake.receiving.push_protocol import PushProtocol
+from fleetlake.serving.bounded_protocol import BoundedProtocol
 from fleetlake.serving.web_server import WebServer, listen, url_of
 from fleetlake.settings import Settings
+
+
+class Certificate:
+    """A certificate with its key, in PEM files, and the context of connections that use it."""
+
+    def __init__(self, cert: Path, key: Path | None) -> None:
+        """Read the files; without `key`, the key is in `cert`. Raises: UsageError."""
+        self._cert = cert
+        self._key = key or cert
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2  # the service speaks 1.2 and 1.3
+        self._version = self._times()
+        try:
+            self._load()
+        except OSError as error:  # ssl.SSLError too
+            raise UsageError(
+                f"The certificate {cert} with the key {self._key} cannot be used: "
+                f"{error.strerror or error}.",
+                remedy="Name PEM files that belong together; the key must not be encrypted.",
+            ) from None
+
+    def _load(self) -> None:
+        # A context that was given files which do not belong together can use neither them nor its
+        # old ones. So another one tries them: between two files of a renewal they do not fit.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+            # Without a password, OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(self._cert, self._key, password="")
+
+    def reload_if_changed(self) -> None:
+        """Use the files again if they changed; keep the old certificate if they do not fit."""
+        version = self._times()
+        if version == self._version:
+            return
+        try:
+            self._load()
+        except OSError as error:
+            logging.getLogger(__name__).warning(
+                "The new certificate cannot be used; the old one stays: %s.",
+                error.strerror or error,
+            )
+        else:
+            self._version = version
+
+    def _times(self) -> tuple[float, ...]:
+        try:
+            return tuple(file.stat().st_mtime for file in (self._cert, self._key))
+        except OSError:
+            return ()
+
+
+MAX_STRANGERS = 64
+"""Maximum of the connections that do not come from an allowed network."""
+
+
+class PushProtocol(BoundedProtocol):
+    """A connection to the receiver.
+
+    `sources` are the allowed networks, as far as the address of a connection tells: none of them
+    are given if all networks are allowed, or if all connections come from a proxy.
+    """
+
+    max_strangers = MAX_STRANGERS
+    sources: Sequence[IPv4Network | IPv6Network] = ()
+
+    @cached_property
+    def is_stranger(self) -> bool:
+        """Return whether the connection does not come from an allowed network."""
+        is_allowed = self.client is not None and is_within(self.client[0], self.sources)
+        return bool(self.sources) and not is_allowed
+
+    def rivals(self) -> tuple[list[BoundedProtocol], int]:
+        """Return the connections that share a maximum: strangers do not take those of others."""
+        everyone, maximum = super().rivals()
+        if not self.is_stranger:
+            return everyone, maximum
+        strangers = [one for one in everyone if getattr(one, "is_stranger", False)]
+        return strangers, self.max_strangers
+
 
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 10

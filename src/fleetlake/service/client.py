@@ -28,9 +28,17 @@ from fleetlake.errors import (
     Unreachable,
     WriteUnknown,
 )
-from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
+from fleetlake.service.bodies import (
+    ACCEPTED_CODINGS,
+    BodyRefused,
+    Bounds,
+    http_date,
+    is_v3_limit,
+    message_in,
+    retry_after,
+    whole_answer,
+)
 from fleetlake.service.clock import Clock
-from fleetlake.service.error_bodies import http_date, is_v3_limit, message_in, retry_after
 from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.retry import with_retries

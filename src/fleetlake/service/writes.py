@@ -17,8 +17,8 @@ from fleetlake.errors import (
     Throttled,
     WriteUnknown,
 )
+from fleetlake.service.bodies import retry_after
 from fleetlake.service.client import Client
-from fleetlake.service.error_bodies import retry_after
 from fleetlake.service.retry import with_retries
 
 ATTEMPTS = 4

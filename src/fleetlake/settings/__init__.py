@@ -13,9 +13,9 @@ with without_plugins():
         KEY_SETTINGS,
         PREFIX,
         SECRET_SETTINGS,
+        ClockTrust,
         Settings,
     )
-    from fleetlake.settings.setting_values import ClockTrust
     from fleetlake.settings.vendor_words import VendorWords
 
 __all__ = [

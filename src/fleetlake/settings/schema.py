@@ -3,9 +3,12 @@
 Keys are `SecretStr`: they print as stars, and only the client and the call limit read their text.
 """
 
+import re
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
 from pydantic import (
@@ -29,21 +32,64 @@ from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakeAddress, parse_lake_address
 from fleetlake.machine.loopback import is_loopback, shows_keys
+from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 from fleetlake.settings.contract_words import KEY_HEADERS
-from fleetlake.settings.setting_values import (
-    ClockTrust,
-    comma_separated,
-    in_project_folder,
-    memory_size,
-    root_url,
-)
 from fleetlake.settings.vendor_words import (
     VendorWords,
     checked_vendor_words,
     read_vendor_words,
 )
+
+
+class ClockTrust(StrEnum):
+    """Which clocks a load trusts."""
+
+    CHECKED = "checked"  # the earlier of the service's clock and this machine's
+    SERVICE = "service"  # only the service's
+
+
+def in_project_folder(value: object) -> object:
+    """Return a relative folder as one below the project; URLs and other values as they are."""
+    if isinstance(value, str) and "://" not in value:
+        return str(in_project(Path(value)))
+    return in_project(value) if isinstance(value, Path) else value
+
+
+def comma_separated(value: str) -> tuple[str, ...]:
+    """Return the parts of a text that may be empty, without spaces.
+
+    >>> comma_separated("a, b,"), comma_separated("")
+    (('a', 'b'), ())
+    """
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def memory_size(value: str) -> str:
+    """Return the text of a size. Raises: ValueError if it is none.
+
+    >>> memory_size(" 8GB ")
+    '8GB'
+    """
+    if not re.fullmatch(r"(?i)\d+(\.\d+)?\s*[kmgt]i?b", value.strip()):
+        raise ValueError("must be a size, such as 1500MB or 8GB")
+    return value.strip()
+
+
+def root_url(value: str) -> str:
+    """Return the root URL of a service. Raises: ValueError if it is none, or has more parts.
+
+    >>> root_url("https://host/api/v2/")
+    'https://host/api/v2/'
+    """
+    parts = urlsplit(value.strip())
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError("must be an http or https address")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must not contain a user, password, query or fragment")
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
