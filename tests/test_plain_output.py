@@ -27,7 +27,7 @@ from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
 from fleetlake.loading.outcome import Outcome
-from fleetlake.marts import BuildResult, BuildStep, ModelResult
+from fleetlake.marts import BuildResult, BuildStep, ModelResult, dbt
 from fleetlake.receiving.access_log import LOGGER
 from fleetlake.text.plain import plain, plain_lines
 from tests.processes import command, environment
@@ -266,7 +266,7 @@ def test_a_log_has_no_line_about_progress_within_five_seconds(printed, monkeypat
     assert printed(copy).strip() == "… copying: 2.0 of 9.0 MB so far"
 
 
-def test_a_build_says_which_marts_it_built_and_how_many_models_below_them(printed):
+def test_a_build_counts_marts_and_tests_and_can_list_the_marts(printed):
     mart = ModelResult(
         name="trips",
         schema="marts",
@@ -278,39 +278,56 @@ def test_a_build_says_which_marts_it_built_and_how_many_models_below_them(printe
         tests_warned=0,
     )
     below = replace(mart, name="stg_trips", schema="staging", kind="view", rows=None)
+    passed = dbt.TestResult(name="t", model="trips", status="pass", failures=0, seconds=1, sql="")
     result = BuildResult(
         models=(below, mart),
         dropped=(),
-        tests=(),
+        tests=(passed, passed, replace(passed, status="warn")),
         snapshot_id=1,
         is_full=True,
         nothing_loaded=False,
         seconds=2.5,
     )
-    shown = printed(lambda on: on.print(build.build_report(result)))
-
-    assert shown.startswith("1 marts (and 1 models they depend on) in 2.5 s ")
-    [row] = [line for line in shown.splitlines() if "trips" in line]
-    assert [cell.strip() for cell in row.strip("│").split("│")] == [
-        "trips",
-        "incremental",
-        "1,200",
-        "1.23",
-        "3 passed",
+    [header, row] = [
+        [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
+        for line in printed(lambda on: on.print(build.mart_table(result))).splitlines()
+        if "│" in line or "┃" in line
     ]
-    assert "up to date" in build.build_report(replace(result, models=()))
+
+    assert build.build_summary(result) == (
+        "1 mart (and 1 model they depend on) in 2.5 s; 2 data tests passed."
+    )
+    assert header == ["mart", "kind", "rows", "seconds", "data tests"]
+    assert row == ["trips", "incremental", "1,200", "1.23", "3 passed"]
+    assert "up to date" in build.build_summary(replace(result, models=()))
 
 
-def test_a_build_tells_a_log_of_each_model_but_not_of_each_test(printed):
+@pytest.mark.parametrize(
+    ("is_verbose", "lines"),
+    [
+        (False, "  unique_trips: fail, 0.2 s\n  stops: error, 0.2 s\n"),
+        (
+            True,
+            (
+                "  trips: ok, 0.2 s\n  places: ok, 0.2 s\n  unique_trips: fail, 0.2 s\n"
+                "  stops: error, 0.2 s\n  visits: skip, 0.2 s\n"
+            ),
+        ),
+    ],
+)
+def test_a_build_writes_what_failed_to_a_log_and_all_models_if_asked(printed, is_verbose, lines):
     step = BuildStep(name="trips", kind="model", status="ok", index=1, total=2, seconds=0.25)
 
     def run(on):
-        with build.build_progress(on) as on_progress:
+        with build.build_progress(on, is_verbose=is_verbose) as on_progress:
             on_progress(step)
-            on_progress(replace(step, name="unique_trips", kind="test"))
+            on_progress(replace(step, name="not_null_trips", kind="test", status="pass"))
             on_progress(replace(step, name="places", kind="seed", status="success"))
+            on_progress(replace(step, name="unique_trips", kind="test", status="fail"))
+            on_progress(replace(step, name="stops", status="error"))
+            on_progress(replace(step, name="visits", status="skip"))
 
-    assert printed(run) == "  trips: ok, 0.2 s\n  places: ok, 0.2 s\n"
+    assert printed(run) == lines
 
 
 def test_a_terminal_shows_how_far_an_export_and_a_load_are():

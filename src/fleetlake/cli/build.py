@@ -29,6 +29,9 @@ def build(
         bool,
         typer.Option("--live", help="Only the live marts, if alerts or failovers have arrived."),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print each model, and a table of the marts.")
+    ] = False,
 ) -> None:
     """Build staging views and marts with dbt, and run their data tests.
 
@@ -47,7 +50,7 @@ def build(
     if live and (select or full):
         raise UsageError("--live excludes --select and --full.", remedy="Leave it out.")
     settings = load_settings()
-    with build_progress(console(stderr=True)) as on_progress:
+    with build_progress(console(stderr=True), is_verbose=verbose) as on_progress:
         result = build_marts(
             settings.lake,
             select=select,
@@ -56,7 +59,9 @@ def build(
             memory=settings.build_memory,
             on_progress=on_progress,
         )
-    console().print(build_report(result))
+    if verbose:
+        console().print(mart_table(result))
+    console().print(build_summary(result))
     if result.dropped:
         names = ", ".join(result.dropped)
         console().print(f"Dropped from the lake, because their models were removed: {names}.")
@@ -67,29 +72,41 @@ def build(
         console(stderr=True).print(NOTHING_LOADED)
 
 
-def build_progress(screen: "Screen") -> "AbstractContextManager[OnProgress]":
-    """Return a context in which a build's steps are shown on the screen."""
-    return _bar(screen) if screen.is_terminal else _lines(screen)
+def build_progress(
+    screen: "Screen", *, is_verbose: bool = False
+) -> "AbstractContextManager[OnProgress]":
+    """Return a context in which a build's steps are shown: a bar, or a line for some of them.
+
+    Lines are of steps that failed, and with `is_verbose` of every model.
+    """
+    return _bar(screen) if screen.is_terminal and not is_verbose else _lines(screen, is_verbose)
 
 
-def build_report(result: "BuildResult") -> "Table | str":
-    """Return a table of the marts that were built, or a sentence if there was nothing to do."""
+def build_summary(result: "BuildResult") -> str:
+    """Return how much was built and tested, or that there was nothing to do."""
+    from fleetlake.text.wording import counted
+
     if not result.models:
         return "The marts are up to date: none of their source rows has changed."
-    return model_table(result)
+    marts = sum(m.schema == "marts" for m in result.models)
+    others = counted(len(result.models) - marts, "model")
+    tests = counted(sum(t.status == "pass" for t in result.tests), "data test")
+    return (
+        f"{counted(marts, 'mart')} (and {others} they depend on) in {result.seconds:.1f} s; "
+        f"{tests} passed."
+    )
 
 
-def model_table(result: "BuildResult") -> "Table":
-    """Return a table of the marts; the models they depend on are only counted."""
+def mart_table(result: "BuildResult") -> "Table":
+    """Return a table of the marts that were built."""
     from fleetlake.cli.screen import table
 
-    marts = [m for m in result.models if m.schema == "marts"]
-    others = len(result.models) - len(marts)
     rows = [
-        (m.name, m.kind, m.rows, round(m.seconds, 2), f"{m.tests_passed} passed") for m in marts
+        (m.name, m.kind, m.rows, round(m.seconds, 2), f"{m.tests_passed} passed")
+        for m in result.models
+        if m.schema == "marts"
     ]
-    title = f"{len(marts)} marts (and {others} models they depend on) in {result.seconds:.1f} s"
-    return table(title, ("mart", "kind", "rows", "seconds", "data tests"), rows)
+    return table("", ("mart", "kind", "rows", "seconds", "data tests"), rows)
 
 
 @contextmanager
@@ -112,9 +129,9 @@ def _bar(screen: "Screen") -> "Iterator[OnProgress]":
 
 
 @contextmanager
-def _lines(screen: "Screen") -> "Iterator[OnProgress]":
+def _lines(screen: "Screen", is_verbose: bool) -> "Iterator[OnProgress]":
     def on_progress(step: "BuildStep") -> None:
-        if step.kind != "test":
+        if step.status in {"error", "fail"} or (is_verbose and step.kind != "test"):
             status = "ok" if step.status == "success" else step.status  # what dbt says of a seed
             screen.print(f"  {step.name}: {status}, {step.seconds:.1f} s")
 

@@ -31,7 +31,7 @@ def demo(
     Run it again to load only what the fleet did since. The options apply to the first run; later
     runs continue with the fleet in the lake.
     """
-    from fleetlake.cli.build import build_progress, build_report
+    from fleetlake.cli.build import build_progress, build_summary
     from fleetlake.cli.screen import console, run_with_progress, table
     from fleetlake.demo import (
         EXAMPLE_QUERIES,
@@ -71,7 +71,7 @@ def demo(
     with build_progress(screen) as on_progress:
         memory = settings.build_memory
         built = build_marts(settings.lake, memory=memory, on_progress=on_progress)
-    screen.print(build_report(built))
+    screen.print(build_summary(built))
     screen.print("5. Publishing them as plain Parquet …")
     target, day_rows = published_folder(settings), settings.published_day_rows
     published = publish(settings.lake, target, day_rows=day_rows)
