@@ -202,6 +202,12 @@ def test_rows_are_a_table_up_to_the_width_of_the_screen_and_blocks_beyond_it(pri
     )
 
 
+def test_a_message_without_a_terminal_is_one_line_so_that_its_commands_can_be_copied(printed):
+    message = f'Run `fleetlake query "select {"x, " * 200}"`.'
+
+    assert printed(lambda on: on.print(message)) == f"{message}\n"
+
+
 def test_lines_that_are_copied_from_the_output_are_never_broken(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(screen, "PLAIN_WIDTH", 20)
     page = tmp_path / "page.html"

@@ -329,6 +329,23 @@ def test_a_record_too_wide_for_a_table_is_printed_as_a_block_in_full(run):
     ]
 
 
+def test_a_result_without_rows_names_its_columns_however_many_they_are(run):
+    few, many = (
+        run("query", f"select {', '.join(f'{i} as column_{i}' for i in range(n))} limit 0").output
+        for n in (2, 40)
+    )
+
+    assert "column_0" in few
+    assert many == f"0 rows of {', '.join(f'column_{i}' for i in range(40))}\n"
+
+
+@pytest.mark.parametrize("sql", ["show tables", "SHOW TABLES;", "select 1 as a; show tables"])
+def test_show_tables_lists_the_tables_of_all_schemas(run, sql):
+    shown = run("query", sql, "--format", "csv").output.splitlines()
+
+    assert {"marts,trips", "staging,stg_trips", "raw,alerts"} <= {*shown}
+
+
 def test_a_table_ends_at_a_thousand_rows_and_says_how_many_more(run):
     sql = "select i + 10000 as n from range(1234) r(i)"
 

@@ -25,7 +25,6 @@ GUARD = (
     "In CSV, put ' before texts that a spreadsheet would run as a formula: those that start with "
     "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true turns this on for all commands."
 )
-TABLES = "select table_schema, table_name from information_schema.tables"
 
 
 def query(
@@ -67,7 +66,7 @@ def query(
             for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
-            raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
+            raise failure(error, lake.path, lister='fleetlake query "show tables"') from None
 
 
 def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "FleetlakeError":

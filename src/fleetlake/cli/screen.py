@@ -51,7 +51,7 @@ class Screen(Protocol):
 
 
 class PlainLines:
-    """A stream without a terminal: Rich is imported only for what is not a text of short lines."""
+    """A stream without a terminal: Rich is imported only for what is not a text."""
 
     is_terminal = False
 
@@ -71,7 +71,7 @@ class PlainLines:
 
     @cached_property
     def rich(self) -> "Console":
-        """Rich's console of the stream; its lines may be 120 characters long."""
+        """Rich's console of the stream; its tables may be 120 characters wide."""
         from fleetlake.cli.rich_screen import rich_console
 
         screen = rich_console(stderr=self._is_stderr, width=PLAIN_WIDTH)
@@ -80,29 +80,20 @@ class PlainLines:
         return screen
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as Rich would; a text whose lines need no wrapping is the same without it."""
+        """Print as Rich would, but do not wrap texts: they may hold commands to copy."""
         [text] = objects if len(objects) == 1 else [None]
         if not isinstance(text, str) or options:
             self.rich.print(*objects, **options)
             return
-        text = plain_lines(text)
-        if not all(map(_fits, text.split("\n"))):
-            self.rich.print(text)
-            return
         try:
-            self.file.write(f"{text}\n")
+            self.file.write(f"{plain_lines(text)}\n")
             self.file.flush()
         except BrokenPipeError:
             self.rich.on_broken_pipe()
 
 
-def _fits(line: str) -> bool:
-    """Return whether a line surely needs no wrapping; no character is wider than two columns."""
-    return len(line) <= (PLAIN_WIDTH if line.isascii() else PLAIN_WIDTH // 2)
-
-
 def console(*, stderr: bool = False) -> Screen:
-    """Return a console; without a terminal, lines may be 120 characters long."""
+    """Return a console; without a terminal, tables may be 120 characters wide."""
     stream = sys.stderr if stderr else sys.stdout
     if not (stream.isatty() or _AS_TERMINAL & os.environ.keys()):
         return PlainLines(stderr=stderr)
@@ -147,6 +138,8 @@ def print_rows(screen: Screen, columns: Sequence[str], rows: Sequence[Sequence[o
         screen.print(drawn)
         return
     columns = [plain(name) for name in columns]
+    if not rows:
+        screen.print(f"0 rows of {', '.join(columns)}")
     longest = max(map(len, columns))
     for number, row in enumerate(rows, 1):
         screen.print(f"record {number}", style="bold")

@@ -101,7 +101,7 @@ def _statements(read: Callable[[str], str | None]) -> Iterator[str]:
         if line is None or (not pending and line.strip() in {".quit", ".exit"}):
             break
         if not pending and line.strip() == ".tables":
-            yield "select schema_name, table_name from duckdb_tables() where database_name = 'lake'"
+            yield "show tables"
             continue
         pending.append(line)
         if line.rstrip().endswith(";"):

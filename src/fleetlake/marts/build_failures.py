@@ -25,7 +25,7 @@ def no_such_model(names: Sequence[str]) -> UsageError:
     suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(
         f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
-        remedy=f"{suggestion}`fleetlake query 'show tables'` lists the marts.",
+        remedy=f'{suggestion}`fleetlake query "show tables"` lists the marts.',
     )
 
 
