@@ -43,7 +43,7 @@ SESSION = (
     ("columns", "promote", "nonsense", "x"), ("columns", "demote", "routers", "colour"),
     ("columns", "demote", "routers", "colour"), ("query", "select nonsense"),
     ("query", "delete from raw.users"), ("verify", "nonsense"), ("ingest", "nonsense"),
-    ("ingest", "alerts", "--format", "csv"), ("backup", "{folder}/copy"),
+    ("ingest", "alerts", "--shard", "3/2"), ("backup", "{folder}/copy"),
     ("restore", "{folder}/copy", "--to", "{folder}/again"), ("restore", "{folder}/nowhere"),
     ("quarantine", "retry", "users"), ("quarantine", "acknowledge", "users"),
     ("quarantine", "acknowledge"), ("gaps", "acknowledge"), ("gaps",), ("status",), ("maintain",),

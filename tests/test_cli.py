@@ -315,6 +315,34 @@ def printed(fleet: Service, lake_path: Path) -> Callable[..., list[dict[str, Any
     return rows
 
 
+def test_a_load_says_what_it_did_to_each_stream_in_machine_readable_form(
+    fleet: Service, lake_path: Path
+) -> None:
+    env = environment(lake_path.parent, fleet.url)
+    refused = environment(lake_path.parent, fleet.url, portal_api_key="wrong-key")
+    load_settings.cache_clear()
+    good = CliRunner().invoke(app, ["ingest", "accounts", "--format", "json"], env=env)
+    load_settings.cache_clear()
+    bad = CliRunner().invoke(app, ["ingest", "accounts", "--format", "csv"], env=refused)
+
+    [loaded] = json.loads(good.stdout)
+    assert 0 <= loaded.pop("seconds") < 60
+    assert loaded.pop("calls") >= 1
+    assert loaded == {
+        "account_profile": "default",
+        "endpoint": "accounts",
+        "status": "loaded",
+        "added": len(fleet.truth("accounts")),
+        "changed": 0,
+        "quarantined": 0,
+        "lost_ranges": 0,
+        "error": None,
+    }
+    assert bad.stdout.splitlines() == [",".join(json.loads(good.stdout)[0])]  # none was read
+    assert bad.exception
+    assert "wrong-key" not in f"{bad.output}{bad.exception}"
+
+
 def test_verify_has_machine_readable_counts_and_range(
     fleet: Service, printed: Callable[..., list[dict[str, Any]]]
 ) -> None:

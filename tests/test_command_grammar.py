@@ -335,13 +335,6 @@ def test_a_plan_before_a_first_load_is_machine_readable_without_a_service(run):
     assert rows == [{"account_profile": "default", **unknown}] * 2
 
 
-def test_a_format_without_a_plan_is_refused_before_anything_is_loaded(run):
-    done = run("ingest", "alerts", "--format", "json")
-
-    assert done.exception.exit_code == 2
-    assert "--plan" in done.exception.remedy
-
-
 OLD = [
     (("status", "--json"), "fleetlake status --format json"),
     (("gaps", "--acknowledge"), "fleetlake gaps acknowledge"),

@@ -13,10 +13,17 @@ from fleetlake.cli.instants import TIME
 
 if TYPE_CHECKING:
     from fleetlake.loading.forecast import CallForecast
+    from fleetlake.loading.outcome import Outcome
     from fleetlake.settings import Settings
 
 PLAN_FIELDS = ("account_profile", "endpoint", "unread_s", "records", "calls", "minutes")
 """Keys of the plan's JSON output and columns of its CSV output."""
+
+OUTCOME_FIELDS = (
+    *("account_profile", "endpoint", "status", "added", "changed", "quarantined", "lost_ranges"),
+    *("calls", "seconds", "error"),
+)
+"""Keys of a load's JSON output and columns of its CSV output."""
 
 PLAN_COLUMNS = ("endpoint", "unread", "records", "calls", "minutes", "note")
 
@@ -76,6 +83,9 @@ def ingest(
     than three, it is read again. If they are still missing, none of them is marked as gone, and
     the command ends with exit code 6 until --accept-shrunk confirms the loss.
 
+    With --format json or csv, one record per stream says what was done: its `status` is loaded,
+    not_due (see --when-due) or failed, and `calls` are the pages that were read.
+
     An endpoint that the account may not read (403, 404, 405) is skipped; if it was named, the
     command ends with exit code 4.
 
@@ -96,11 +106,6 @@ def ingest(
         share = Shard.parse(shard)
     except ValueError as error:
         raise UsageError(f"--shard: {error}.") from None
-    if output is not OutputFormat.TABLE and not plan:
-        raise UsageError(
-            "--format is for --plan: a load prints no table.",
-            remedy="Add --plan, or omit --format.",
-        )
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
     if plan:
@@ -115,7 +120,25 @@ def ingest(
         accept_shrunk=accept_shrunk or [],
         when_due=when_due and since is None,
     )
-    raise_worst(run_with_progress(console(stderr=True), load), named=endpoints or ())
+    report = None if output is OutputFormat.TABLE else partial(_print_outcomes, settings, output)
+    outcomes = run_with_progress(console(stderr=True), load, report=report)
+    raise_worst(outcomes, named=endpoints or ())
+
+
+def _print_outcomes(
+    settings: "Settings", output: OutputFormat, outcomes: Sequence["Outcome"]
+) -> None:
+    """Print what was done for each stream, in the order in which they ended."""
+    from fleetlake.cli.formats import print_records
+
+    rows = [
+        (
+            *(o.profile, o.endpoint, o.status, o.added, o.changed, o.quarantined, o.lost),
+            *(o.calls, round(o.seconds, 3), o.error and o.error.what),
+        )
+        for o in outcomes
+    ]
+    print_records(output, OUTCOME_FIELDS, rows, is_csv_guarded=settings.csv_guard)
 
 
 def _print_plan(

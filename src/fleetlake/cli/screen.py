@@ -184,10 +184,16 @@ def cell(value: object, *, counts: bool = True) -> str:
     return plain(value)
 
 
-def run_with_progress(screen: Screen, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
+def run_with_progress(
+    screen: Screen,
+    load: Callable[..., list["Outcome"]],
+    *,
+    report: Callable[[list["Outcome"]], None] | None = None,
+) -> list["Outcome"]:
     """Run a load that takes a `watcher` and return its outcomes.
 
-    Progress and the outcome of each stream go to `screen`, the totals to standard output.
+    Progress and the outcome of each stream go to `screen`, the totals to standard output, or the
+    streams that have ended to `report`, even if the load then fails or is stopped.
     """
     from fleetlake.loading.outcome import outcome_line, totals_line
     from fleetlake.loading.run import Watcher
@@ -195,15 +201,21 @@ def run_with_progress(screen: Screen, load: Callable[..., list["Outcome"]]) -> l
     def on_stop() -> None:
         screen.print("Stopping: committing what was read. Press Ctrl-C again to leave at once.")
 
-    began = time.monotonic()
+    began, ended = time.monotonic(), list["Outcome"]()
     with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, forget):
 
         def on_end(outcome: "Outcome") -> None:
             forget(outcome.endpoint)
+            ended.append(outcome)
             screen.print(f"  {outcome_line(outcome)}")
 
-        outcomes = load(watcher=Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop))
-    console().print(totals_line(outcomes, seconds=time.monotonic() - began))
+        try:
+            outcomes = load(watcher=Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop))
+        finally:
+            if report:
+                report(ended)
+    if not report:
+        console().print(totals_line(outcomes, seconds=time.monotonic() - began))
     return outcomes
 
 

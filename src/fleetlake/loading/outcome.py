@@ -31,6 +31,15 @@ class Outcome:
     lost: int = 0
     spared: int = 0
 
+    @property
+    def status(self) -> str:
+        """Return "failed", "not_due" or "loaded".
+
+        >>> Outcome(endpoint="users", error=FleetlakeError("It failed.")).status
+        'failed'
+        """
+        return "failed" if self.error else "not_due" if self.spared else "loaded"
+
 
 def outcome_line(outcome: Outcome) -> str:
     """Return the outcome of one stream as a line of text."""
