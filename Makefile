@@ -177,7 +177,7 @@ bench-marts: $(READY)  ## Time builds over 60 million rows: full, of one new hou
 	@$(BIN)/python -m tests.marts.mart_bench
 
 up: $(READY)  ## Run a Prefect server, a worker and all schedules against a simulated service
-	@$(BIN)/fleetlake up
+	@$(BIN)/fleetlake prefect up
 
 soak-prefect: $(READY)  ## Run two simulated days of every schedule, kill -9 flow, worker and server, compare with the truth
 	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak

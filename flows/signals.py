@@ -132,14 +132,14 @@ def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], announced: Annou
             QUARANTINE_GREW,
             stream.endpoint,
             f"{counted(refused, 'record')} of {whose} could not be stored in its table. "
-            "`fleetlake quarantine show` says why.",
+            "`fleetlake records quarantine show` says why.",
         )
     if (unknown := stream.drifted - announced.drifted) > 0:
         messages += _announce(
             SCHEMA_DRIFTED,
             stream.endpoint,
             f"{whose} has {counted(unknown, 'member')} without a column in the endpoint table. "
-            "`_extra` keeps the values; `fleetlake columns promote` makes columns of them.",
+            "`_extra` keeps the values; `fleetlake records columns promote` makes columns of them.",
         )
     for gap in gaps:
         if _recorded_at(gap) > announced.gap_recorded_at:
@@ -148,7 +148,7 @@ def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], announced: Annou
                 gap.endpoint,
                 f"{whose} from {gap.start_at:%Y-%m-%d %H:%M} "
                 f"to {gap.end_at:%Y-%m-%d %H:%M} UTC is lost: {gap.reason}. "
-                "Run `fleetlake gaps acknowledge` once it is dealt with.",
+                "Run `fleetlake records gaps acknowledge` once it is dealt with.",
             )
     return messages
 

@@ -84,9 +84,9 @@ def commands(lake_path, monkeypatch):
 
 
 def test_events_are_listed_for_people_and_for_programs(commands):
-    shown = commands("events")
-    [old, new] = json.loads(commands("events", "list", "--format", "json"))
-    header, *lines = commands("events", "list", "--format", "csv").splitlines()
+    shown = commands("records", "events")
+    [old, new] = json.loads(commands("records", "events", "list", "--format", "json"))
+    header, *lines = commands("records", "events", "list", "--format", "csv").splitlines()
 
     assert "2025-06-01 00:00" in shown
     assert "1,200" in shown
@@ -99,7 +99,7 @@ def test_events_are_listed_for_people_and_for_programs(commands):
 
 
 def test_events_can_be_limited_to_those_since_a_time(commands):
-    [event] = json.loads(commands("events", "--since", "2025-06-02", "--format", "json"))
+    [event] = json.loads(commands("records", "events", "--since", "2025-06-02", "--format", "json"))
 
     assert event["summary"] == "A file is missing."
 
@@ -107,4 +107,4 @@ def test_events_can_be_limited_to_those_since_a_time(commands):
 def test_status_mentions_the_events_of_the_last_day_in_one_line(commands):
     last = commands("status").splitlines()[-1]
 
-    assert last == "1 event in the last day (check): see `fleetlake events list`."
+    assert last == "1 event in the last day (check): see `fleetlake records events list`."

@@ -150,11 +150,11 @@ def test_the_totals_of_a_load_count_changed_and_quarantined_rows_and_failed_stre
     assert outcome_line(bad) == "users: Nobody answered."
     assert outcome_line(fair) == (
         "alerts of west: 1,200 added, 4 changed, 2 quarantined, "
-        "1 range lost: see `fleetlake gaps` (1 call, 0.5 s)"
+        "1 range lost: see `fleetlake records gaps` (1 call, 0.5 s)"
     )
     assert totals_line([bad, fair], seconds=2.5) == (
         "1 of 2 streams: 1,201 rows added, 4 changed, 2 quarantined, "
-        "1 range lost: see `fleetlake gaps` (4 calls, 2.5 s)"
+        "1 range lost: see `fleetlake records gaps` (4 calls, 2.5 s)"
     )
 
 
@@ -236,7 +236,12 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["events", "--since"], ["verify", "alerts", "--to"], ["track", "Bus", "--day"]]
+    "words",
+    [
+        ["records", "events", "--since"],
+        ["records", "verify", "alerts", "--to"],
+        ["track", "Bus", "--day"],
+    ],
 )
 @pytest.mark.parametrize("typed", ["yesterday", "2026-06-31"])
 def test_text_that_is_not_a_time_is_refused_with_an_example(words: list[str], typed: str) -> None:
@@ -270,11 +275,11 @@ def test_the_command_that_verify_suggests_restores_the_missing_records(
             "delete from raw.alerts where created_at = (select min(created_at) from raw.alerts)"
         )
 
-    bad = fleetlake("verify", "alerts", "--from", "2020-01-01", env=env)
+    bad = fleetlake("records", "verify", "alerts", "--from", "2020-01-01", env=env)
     advised = re.search("`fleetlake (.+?)`", bad.stderr)
     assert advised
     fleetlake(*advised[1].split(), env=env)
-    good = fleetlake("verify", "alerts", env=env)
+    good = fleetlake("records", "verify", "alerts", env=env)
 
     assert bad.returncode == errors.RecordsMissing.exit_code
     assert "alerts from 2020-01-01T00:00:00 until 20" in bad.stdout
@@ -348,8 +353,8 @@ def test_verify_has_machine_readable_counts_and_range(
 ) -> None:
     served = len(fleet.truth("accounts"))
 
-    [listed] = printed("verify", "accounts")
-    [ranged] = printed("verify", "alerts", "--from", "2026-01-01", "--to", "2026-01-02")
+    [listed] = printed("records", "verify", "accounts")
+    [ranged] = printed("records", "verify", "alerts", "--from", "2026-01-01", "--to", "2026-01-02")
 
     assert listed.pop("calls") >= 1
     assert listed == {

@@ -16,7 +16,7 @@ import typer.main
 from typer.testing import CliRunner, Result
 
 from fleetlake.cli import app
-from fleetlake.cli.command_table import HEADINGS
+from fleetlake.cli.command_table import HEADINGS, MOVED
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
@@ -40,8 +40,8 @@ def commands(group=None, *path: str) -> Iterator[tuple[tuple[str, ...], object]]
 
 COMMANDS = dict(commands())
 GROUPS = {words: command for words, command in COMMANDS.items() if hasattr(command, "commands")}
-LISTS = [words for words in GROUPS if words[0] != "alerts"]
-"""Groups that list items of the lake; `alerts` asks the service (test_alerts)."""
+LISTS = [words for words in GROUPS if words[0] == "records" and words[1:]]
+"""Groups that list items of the lake."""
 
 LEAVES = {words: command for words, command in COMMANDS.items() if words not in GROUPS}
 
@@ -136,14 +136,16 @@ RECORD = {
     "times_seen": 1,
 }
 EXPECTED = {
-    ("gaps", "list"): [GAP],
-    ("quarantine", "list"): [
+    ("records", "gaps", "list"): [GAP],
+    ("records", "quarantine", "list"): [
         {"endpoint": "routers", "reason": NASTY, "records": 2},
         {"endpoint": "users", "reason": NASTY, "records": 1},
     ],
-    ("quarantine", "list", "users"): [{"endpoint": "users", "reason": NASTY, "records": 1}],
-    ("quarantine", "show", "users"): [RECORD],
-    ("columns", "list"): [
+    ("records", "quarantine", "list", "users"): [
+        {"endpoint": "users", "reason": NASTY, "records": 1}
+    ],
+    ("records", "quarantine", "show", "users"): [RECORD],
+    ("records", "columns", "list"): [
         {
             "endpoint": "routers",
             "member": "colour",
@@ -153,7 +155,7 @@ EXPECTED = {
             "kind": None,
         }
     ],
-    ("columns", "list", "users"): [],
+    ("records", "columns", "list", "users"): [],
 }
 
 
@@ -188,11 +190,11 @@ def test_help_shows_each_command_under_its_heading(monkeypatch, *, is_plain: boo
     [
         ("query",),
         ("status",),
-        ("gaps", "list"),
-        ("quarantine", "list"),
-        ("quarantine", "show"),
-        ("columns", "list"),
-        ("verify",),
+        ("records", "gaps", "list"),
+        ("records", "quarantine", "list"),
+        ("records", "quarantine", "show"),
+        ("records", "columns", "list"),
+        ("records", "verify"),
         ("doctor",),
         ("ingest",),
     ],
@@ -201,7 +203,7 @@ def test_help_shows_each_command_under_its_heading(monkeypatch, *, is_plain: boo
 def test_every_command_that_prints_rows_accepts_the_same_formats(words):
     [option] = [p for p in COMMANDS[words].params if "--format" in p.opts]
 
-    arguments = ["x"] if words in {("query",), ("verify",)} else []
+    arguments = ["x"] if words in {("query",), ("records", "verify")} else []
     refused = CliRunner().invoke(app, [*words, *arguments, "--format", "xml"])
 
     assert option.default == "table"
@@ -252,9 +254,9 @@ def cells(shown: str) -> list[list[str]]:
 
 
 def test_gaps_are_shown_with_their_bounds_until_and_after_they_are_acknowledged(filled):
-    before, failed = cells(filled("gaps").stdout), filled("status").exception
-    said = [filled("gaps", "acknowledge").stdout for _ in range(2)]
-    after, passed = cells(filled("gaps").stdout), filled("status").exception
+    before, failed = cells(filled("records", "gaps").stdout), filled("status").exception
+    said = [filled("records", "gaps", "acknowledge").stdout for _ in range(2)]
+    after, passed = cells(filled("records", "gaps").stdout), filled("status").exception
 
     bounds = ["2026-01-01 00:00:00.000000", "2026-01-02 00:00:00.500000"]
     assert before[0][:4] == after[0][:4] == ["alerts", "7", *bounds]
@@ -265,11 +267,13 @@ def test_gaps_are_shown_with_their_bounds_until_and_after_they_are_acknowledged(
 
 
 def test_quarantined_records_are_counted_with_advice_until_they_are_acknowledged(filled):
-    advice = "run `fleetlake quarantine acknowledge`"
-    listed = " ".join(filled("quarantine").stdout.split())
-    counts = [[row[0], row[-1]] for row in cells(filled("quarantine").stdout) if row[0]]
-    acknowledged = [filled("quarantine", "acknowledge", *of).stdout for of in (["users"], [])]
-    left = filled("quarantine")
+    advice = "run `fleetlake records quarantine acknowledge`"
+    listed = " ".join(filled("records", "quarantine").stdout.split())
+    counts = [[row[0], row[-1]] for row in cells(filled("records", "quarantine").stdout) if row[0]]
+    acknowledged = [
+        filled("records", "quarantine", "acknowledge", *of).stdout for of in (["users"], [])
+    ]
+    left = filled("records", "quarantine")
 
     kept = "acknowledged; meta.quarantine keeps them.\n"
     assert counts == [["routers", "2"], ["users", "1"]]
@@ -285,9 +289,11 @@ def test_a_retry_says_how_many_records_it_stored_and_gives_advice_on_the_rest(la
             "endpoint, 'x' as reason, '' as partition, unnest(['{\"id\": \"1\"}', '{}']) as raw, "
             "timestamptz '2026-01-04 00:00:00Z' as quarantined_at"
         )
-    first, second = (" ".join(run("quarantine", "retry").stdout.split()) for _ in range(2))
-    run("quarantine", "acknowledge")
-    last = run("quarantine", "retry").stdout
+    first, second = (
+        " ".join(run("records", "quarantine", "retry").stdout.split()) for _ in range(2)
+    )
+    run("records", "quarantine", "acknowledge")
+    last = run("records", "quarantine", "retry").stdout
 
     assert first.startswith("1 record stored; 1 still quarantined. If the service corrects")
     assert second.startswith("0 records stored; 1 still quarantined. If the service corrects")
@@ -295,7 +301,7 @@ def test_a_retry_says_how_many_records_it_stored_and_gives_advice_on_the_rest(la
 
 
 def test_a_member_without_a_column_is_shown_with_its_first_day_and_an_example(shown):
-    [row] = cells(shown("columns").stdout)
+    [row] = cells(shown("records", "columns").stdout)
 
     assert row[:3] == ["routers", "colour", "2026-01-05 00:00"]
     assert row[3].startswith('"=1+1')
@@ -303,7 +309,7 @@ def test_a_member_without_a_column_is_shown_with_its_first_day_and_an_example(sh
 
 
 def test_the_csv_guard_applies_to_every_command(shown):
-    for words in [("gaps", "list"), ("quarantine", "list")]:
+    for words in [("records", "gaps", "list"), ("records", "quarantine", "list")]:
         guarded = shown(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout
         plain = shown(*words, "--format", "csv").stdout
 
@@ -336,18 +342,25 @@ def test_a_plan_before_a_first_load_is_machine_readable_without_a_service(run):
 
 
 OLD = [
+    (("gaps",), "fleetlake records gaps"),
     (("status", "--json"), "fleetlake status --format json"),
-    (("gaps", "--acknowledge"), "fleetlake gaps acknowledge"),
-    (("quarantine", "--endpoint", "users"), "fleetlake quarantine list users"),
-    (("quarantine", "--endpoint", "users", "show"), "fleetlake quarantine show users"),
-    (("quarantine", "list", "--endpoint=users"), "fleetlake quarantine list users"),
+    (("records", "gaps", "--acknowledge"), "fleetlake records gaps acknowledge"),
+    (("records", "quarantine", "--endpoint", "users"), "fleetlake records quarantine list users"),
     (
-        ("quarantine", "acknowledge", "--endpoint", "users"),
-        "fleetlake quarantine acknowledge users",
+        ("records", "quarantine", "--endpoint", "users", "show"),
+        "fleetlake records quarantine show users",
     ),
     (
-        ("columns", "--type", "text", "promote", "routers", "colour"),
-        "fleetlake columns promote --type text routers colour",
+        ("records", "quarantine", "list", "--endpoint=users"),
+        "fleetlake records quarantine list users",
+    ),
+    (
+        ("records", "quarantine", "acknowledge", "--endpoint", "users"),
+        "fleetlake records quarantine acknowledge users",
+    ),
+    (
+        ("records", "columns", "--type", "text", "promote", "routers", "colour"),
+        "fleetlake records columns promote --type text routers colour",
     ),
 ]
 
@@ -366,6 +379,23 @@ def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
     assert said.stderr.startswith("Warning: ")
     assert said.stderr.rstrip().endswith(f"Type `{new}` instead.")
     assert again.stderr == ""
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_a_command_that_moved_is_found_by_its_old_name_but_not_listed(old, new):
+    shown = CliRunner().invoke(app, [old, "--help"])
+
+    assert f"Usage: fleetlake {joined(new)} " in unframed(shown.stdout)
+    assert shown.stderr.rstrip().endswith(f"Type `fleetlake {joined(new)} --help` instead.")
+    assert (old,) not in COMMANDS
+
+
+@pytest.mark.parametrize("option", [["--host", "192.0.2.1"], ["--host=192.0.2.1"]])
+def test_the_old_option_for_the_address_to_listen_on_still_works(run, option):
+    refused = run("receive", *option)
+
+    assert "On 192.0.2.1, everyone" in str(refused.exception)
+    assert "`fleetlake receive --listen" in refused.stderr
 
 
 @pytest.mark.parametrize("words", LISTS, ids=joined)
@@ -413,12 +443,14 @@ def test_a_misspelt_option_gets_the_nearest_suggestion(words, options):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("fleetlake qu", ["query", "quarantine"]),
+        ("fleetlake qu", ["query"]),
+        ("fleetlake records qu", ["quarantine"]),
         ("fleetlake gaps ", ["list", "acknowledge"]),
-        ("fleetlake columns pro", ["promote"]),
+        ("fleetlake records gaps ", ["list", "acknowledge"]),
+        ("fleetlake records columns pro", ["promote"]),
         ("fleetlake status --form", ["--format"]),
-        ("fleetlake quarantine list --format ", FORMATS),
-        ("fleetlake verify alert_", ["alert_rules", "alert_push_destinations"]),
+        ("fleetlake records quarantine list --format ", FORMATS),
+        ("fleetlake records verify alert_", ["alert_rules", "alert_push_destinations"]),
         ("fleetlake ingest alerts users_", ["users_v3"]),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.cli.prefect.deployments import SHORTEST_INTERVAL
-from fleetlake.cli.prefect.server import KEPT_DAYS, prefect_server
+from fleetlake.cli.prefect.server import KEPT_DAYS, server
 from fleetlake.cli.prefect.worker import STOP_TIMEOUT_SECONDS
 from fleetlake.decoding.bounds import KEPT_CHARACTERS, MAX_DEPTH, MAX_MEMBERS, MAX_RECORD_BYTES
 from fleetlake.lake.lateness import SHARE_ON_TIME
@@ -150,4 +150,4 @@ def test_the_figures_that_a_page_promises_are_those_of_the_code(page, figures):
 
 
 def test_the_help_of_the_server_says_when_it_deletes_runs():
-    assert f"deletes runs after {KEPT_DAYS} days" in str(prefect_server.__doc__)
+    assert f"deletes runs after {KEPT_DAYS} days" in str(server.__doc__)

@@ -72,14 +72,14 @@ def test_a_shared_lake_without_the_driver_of_its_catalog_names_the_extra(without
     assert "[postgres]'." in missing.value.remedy
 
 
-@pytest.mark.parametrize("command", ["prefect-server", "prefect-setup", "worker", "up"])
+@pytest.mark.parametrize("command", ["server", "setup", "worker", "up"])
 def test_a_command_of_prefect_without_it_names_the_extra(
     tmp_path: Path, monkeypatch, without, command
 ):
     monkeypatch.chdir(tmp_path)
     without("prefect")
 
-    done = CliRunner().invoke(app, [command])
+    done = CliRunner().invoke(app, ["prefect", command])
 
     assert isinstance(done.exception, FleetlakeError)
     assert done.exception.exit_code == 3

@@ -530,7 +530,7 @@ def test_up_refuses_a_folder_that_another_user_made(tmp_path, monkeypatch):
     give_away(tmp_path / "data/up", monkeypatch)
     monkeypatch.chdir(tmp_path)
 
-    done = CliRunner().invoke(app, ["up", "--port", "45999"])
+    done = CliRunner().invoke(app, ["prefect", "up", "--port", "45999"])
 
     assert isinstance(done.exception, LakeError)
     assert "data/up belongs to user" in done.exception.what

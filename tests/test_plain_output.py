@@ -88,7 +88,7 @@ def test_text_in_any_language_is_unchanged():
 
 def test_a_wrong_argument_is_quoted_without_its_control_characters():
     odd = ("\x1b[31m\u202enonsense", "--\x1b[31m\u202enonsense")
-    for words in [[*before, one] for one in odd for before in ([], ["gaps"])]:
+    for words in [[*before, one] for one in odd for before in ([], ["records", "gaps"])]:
         said = CliRunner().invoke(cli.app, words).output
 
         assert not {"\x1b", "\u202e"} & set(said)
@@ -395,7 +395,7 @@ JSON = ("query", "select 1 as a", "--format", "json")
 
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    "words", [("gaps",), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
+    "words", [("records", "gaps"), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_to_a_full_disk_has_its_own_exit_code(env, words, unbuffered):
@@ -415,7 +415,7 @@ def test_output_to_a_full_disk_has_its_own_exit_code(env, words, unbuffered):
 
 
 def test_a_closed_output_ends_a_command_before_it_begins(env):
-    words = ["sh", "-c", 'exec "$@" >&-', "sh", *command("gaps")]
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *command("records", "gaps")]
 
     done = subprocess.run(words, env=env, stderr=subprocess.PIPE, text=True, check=False)
 

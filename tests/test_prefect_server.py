@@ -1,4 +1,4 @@
-"""What `fleetlake prefect-server` does for a server on SQLite. Fast: without a server."""
+"""What `fleetlake prefect server` does for a server on SQLite. Fast: without a server."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def test_garbage_is_collected_but_never_by_the_thread_that_serves() -> None:
 
 SET = """
 import json, runpy
-from fleetlake.cli.prefect.server import prefect_server
+from fleetlake.cli.prefect.server import server
 
 def show(*_, **__):
     from prefect.settings import get_current_settings
@@ -55,7 +55,7 @@ def show(*_, **__):
     print(json.dumps([*shown, leases, telling, server.api.cors_allowed_origins]))
 
 runpy.run_module = show
-prefect_server()
+server()
 """
 
 

@@ -216,7 +216,7 @@ def test_the_commands_promote_and_demote_and_name_column_and_rows(
     monkeypatch.setenv("FLEETLAKE_LAKE", str(drifting.settings().lake))
     [(held,)] = rows(drifting, "select count(*) from raw.groups")
     said = [
-        CliRunner().invoke(app, ["columns", verb, "groups", NEW]).output
+        CliRunner().invoke(app, ["records", "columns", verb, "groups", NEW]).output
         for verb in ("promote", "demote")
     ]
 

@@ -42,7 +42,7 @@ def test_a_refused_value_is_a_finding_until_its_column_is_retyped(lake_path: Pat
 
         assert before == [(1, None, '{"mtu":1500.5}'), (2, 1400, None), (3, 1200, None)]
         assert (found.column, found.rows, found.example) == ("mtu", 1, "1500.5")
-        assert found.command == "fleetlake columns retype net_devices mtu"
+        assert found.command == "fleetlake records columns retype net_devices mtu"
         assert (column.kind, filled) == (Kind.REAL, 1)
         assert mtus(lake) == [(1, 1500.5, None), (2, 1400.0, None), (3, 1200.0, None)]
         assert misfits(lake, DEVICES, "default") == ()
@@ -59,7 +59,7 @@ def test_status_names_the_column_and_the_command(lake_path: Path) -> None:
     assert [stream.endpoint, stream.misfits[0].column] == ["net_devices", "mtu"]
     assert (
         "- 1 value of net_devices.mtu did not fit the type integer, e.g. 1500.5: "
-        "run `fleetlake columns retype net_devices mtu`."
+        "run `fleetlake records columns retype net_devices mtu`."
     ) in list(summary_lines(found, now))
 
 

@@ -407,7 +407,7 @@ def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
             [record],
         )
 
-    said, raw = run("quarantine", "show").output.splitlines()
+    said, raw = run("records", "quarantine", "show").output.splitlines()
 
     assert said == "routers: no id"
     assert raw.strip() == record
@@ -416,10 +416,10 @@ def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "things"),
     [
-        (("gaps",), "lost ranges"),
-        (("quarantine", "list"), "quarantined records"),
-        (("columns", "list"), "members without a column"),
-        (("events",), "events"),
+        (("records", "gaps"), "lost ranges"),
+        (("records", "quarantine", "list"), "quarantined records"),
+        (("records", "columns", "list"), "members without a column"),
+        (("records", "events"), "events"),
     ],
 )
 def test_an_empty_list_is_printed_as_a_sentence_without_a_table(run, words, things):

@@ -68,7 +68,10 @@ def test_a_mart_that_could_not_be_built_is_a_problem() -> None:
             {"complete_until": NOW + timedelta(hours=40)},
             "alerts is marked complete until 2026-",
         ),
-        ({"quarantined": 2}, "2 records of alerts could not be stored: see `fleetlake quarantine"),
+        (
+            {"quarantined": 2},
+            "2 records of alerts could not be stored: see `fleetlake records quarantine",
+        ),
         ({"retention": EXPIRING}, "alerts is at risk: run `fleetlake ingest alerts`."),
         (
             {"loaded_at": NOW - timedelta(days=3)},
@@ -125,7 +128,7 @@ def test_what_needs_no_action_is_noted_below_the_table_of_each_account(
     assert [line.removeprefix("activity_logs of west: ") for line in lines[-4:]] == [
         "complete from 2026-06-12 12:00 on.",
         "12 h left before the service deletes its oldest unread record.",
-        "2 members without a column (`fleetlake columns list`).",
+        "2 members without a column (`fleetlake records columns list`).",
         "this account has no access to it.",
     ]
     assert sum("activity_logs: " in line for line in lines) == 0
@@ -135,7 +138,7 @@ def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
     [_, said] = reported(GOOD, gaps=(LOST, LOST))
 
     assert said.startswith("- activity_logs of west lost records")
-    assert "`fleetlake gaps`" in said
+    assert "`fleetlake records gaps`" in said
 
 
 def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:

@@ -99,10 +99,13 @@ def report(found: LakeStatus) -> Iterator[str]:
 def test_every_line_of_the_report() -> None:
     assert list(report(FOUND)) == [
         "13 problems found; the last load was 10 min ago: 10,800 rows in 8 streams.",
-        "- activity_logs lost records that the service deleted unread: see `fleetlake gaps`.",
+        (
+            "- activity_logs lost records that the service deleted unread: see "
+            "`fleetlake records gaps`."
+        ),
         (
             "- activity_logs of west lost records that the service deleted unread: see "
-            "`fleetlake gaps`."
+            "`fleetlake records gaps`."
         ),
         (
             "- Pushes to suspended are suspended (last error 2026-06-15 11:00 UTC: HTTP "
@@ -129,8 +132,8 @@ def test_every_line_of_the_report() -> None:
             "the rights of the keys; if the list is right, run `fleetlake ingest routers "
             "--profile west --accept-shrunk routers`."
         ),
-        "- 1 record of products could not be stored: see `fleetlake quarantine list`.",
-        "- 3 pushed messages could not be read: see `fleetlake quarantine list`.",
+        "- 1 record of products could not be stored: see `fleetlake records quarantine`.",
+        "- 3 pushed messages could not be read: see `fleetlake records quarantine`.",
         "Never loaded: 1 stream; `fleetlake ingest` loads all.",
         "5 alerts came by push, the last 2 h ago.",
         "1 pushed alert not read by a poll within an hour: check that loads run.",
@@ -141,7 +144,7 @@ def test_every_line_of_the_report() -> None:
             "2026-06-15 11:00 UTC."
         ),
         "Pushes to disabled are disabled: `fix disabled` enables them.",
-        "3 events in the last day (clock, shrunk list): see `fleetlake events list`.",
+        "3 events in the last day (clock, shrunk list): see `fleetlake records events list`.",
     ]
 
 

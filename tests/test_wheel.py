@@ -135,7 +135,7 @@ def test_the_dashboard_of_the_package_shows_the_demo(installed: Installed) -> No
 
 def test_up_runs_the_flows_of_the_package(installed: Installed) -> None:
     port = str(free_port())
-    command = [installed.environment / "bin" / "fleetlake", "up", "--port", port]
+    command = [installed.environment / "bin" / "fleetlake", "prefect", "up", "--port", port]
     with subprocess.Popen(
         command, cwd=installed.folder, env=installed.variables, stdout=subprocess.DEVNULL
     ) as process:

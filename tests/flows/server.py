@@ -17,9 +17,9 @@ import psutil
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 300
 
-SERVE = ("-m", "fleetlake", "prefect-server")
-SET_UP = ("-m", "fleetlake", "prefect-setup")
-WORK = ("-m", "fleetlake", "worker")
+SERVE = ("-m", "fleetlake", "prefect", "server")
+SET_UP = ("-m", "fleetlake", "prefect", "setup")
+WORK = ("-m", "fleetlake", "prefect", "worker")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Access to a server started by `fleetlake prefect-server`: nobody without its password."""
+"""Access to a server started by `fleetlake prefect server`: nobody without its password."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 import stat

@@ -34,9 +34,9 @@ UNANSWERED = (
     ("command", "url", "reported", "code"),
     [
         ("worker", *UNSET),
-        ("prefect-setup", *UNANSWERED),
+        ("setup", *UNANSWERED),
         ("worker", *UNANSWERED),
-        ("prefect-setup", *UNSET),
+        ("setup", *UNSET),
     ],
 )
 def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_there_is_none(
@@ -45,7 +45,7 @@ def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_ther
     env = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
 
     done = subprocess.run(
-        [sys.executable, "-m", "fleetlake", command],
+        [sys.executable, "-m", "fleetlake", "prefect", command],
         env=env,
         cwd=ROOT,
         capture_output=True,
@@ -62,7 +62,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = CliRunner().invoke(app, ["up", "--port", port])
+        done = CliRunner().invoke(app, ["prefect", "up", "--port", port])
 
     assert isinstance(done.exception, UsageError)
     assert f"127.0.0.1, port {port}: Address already in use." in done.exception.what
@@ -155,8 +155,8 @@ def test_a_second_up_does_not_touch_the_folder_of_the_first(monkeypatch, tmp_pat
         port = str(free.getsockname()[1])
 
     with FileLock(tmp_path / "data/up.lock"):  # as the first `up` does
-        done = CliRunner().invoke(app, ["up", "--port", port])
+        done = CliRunner().invoke(app, ["prefect", "up", "--port", port])
 
     assert isinstance(done.exception, UsageError)
-    assert "Another `fleetlake up` is running" in done.exception.what
+    assert "Another `fleetlake prefect up` is running" in done.exception.what
     assert log.exists()

@@ -1,4 +1,4 @@
-"""The server's database after a power cut and after a month: `fleetlake prefect-server`.
+"""The server's database after a power cut and after a month: `fleetlake prefect server`.
 
 Each test starts its own server, because it kills it or changes its settings.
 """

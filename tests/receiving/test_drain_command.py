@@ -50,7 +50,7 @@ def test_it_says_what_it_brought_into_the_lake_and_a_second_run_that_nothing_wai
 def test_it_says_how_many_faults_the_journal_has():
     assert in_words(Drained(messages=1_200, alerts=1, losses=2)) == (
         "1,200 messages drained: 1 new alert, 0 in quarantine, "
-        "2 faults of the journal (`fleetlake events list`)."
+        "2 faults of the journal (`fleetlake records events list`)."
     )
 
 

@@ -527,7 +527,7 @@ def test_with_a_certificate_it_speaks_tls_1_2_and_1_3_only(tmp_path):
         made.minimum_version = made.maximum_version = version
         return made
 
-    with receiver(tmp_path, "--host", "localhost", "--cert", str(cert)) as (url, _):
+    with receiver(tmp_path, "--listen", "localhost", "--cert", str(cert)) as (url, _):
         codes = []
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             with httpx.Client(verify=context(version), base_url=url) as client:
@@ -623,10 +623,10 @@ def test_a_foreign_asgi_server_takes_pushes_and_does_not_drain(tmp_path):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--host", "0.0.0.0"], "everyone on the network could read the alerts"),
+        (["--listen", "0.0.0.0"], "everyone on the network could read the alerts"),
         (["--cert", "missing.pem"], "cannot be used: No such file"),
         (["--key", "key.pem"], "--key needs --cert"),
-        (["--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
+        (["--listen", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
     ],
 )
 def test_options_that_do_not_work_are_refused_in_plain_words(tmp_path, words, text):

@@ -1,13 +1,12 @@
 """The command line: one module per command, imported when the command is called."""
 
 import sys
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any
 
 import typer
 
-from fleetlake.cli.command_group import CommandOnDemand, GroupOnDemand
-from fleetlake.cli.command_table import COMMANDS, HEADINGS
+from fleetlake.cli.command_group import GroupOnDemand, say_instead
+from fleetlake.cli.command_table import HEADINGS, with_new_words
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.errors import FleetlakeError, OutputLost
@@ -22,9 +21,14 @@ EPILOG = (
 class CommandGroup(GroupOnDemand):
     """All commands, under the headings of the help."""
 
-    listed: ClassVar[Mapping[str, CommandOnDemand]] = {one.name: one for one in COMMANDS}
     headings = HEADINGS
-    order = tuple(listed)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse a command line; deprecated spellings work too, with a warning."""
+        words = with_new_words(args)
+        if words != args and not ctx.resilient_parsing:
+            say_instead(" ".join(["fleetlake", *args]), " ".join(["fleetlake", *words]))
+        return super().parse_args(ctx, words)
 
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""`fleetlake events`: what was found, repaired or removed on purpose, when and by whom."""
+"""`fleetlake records events`: what was found, repaired or removed on purpose, when and by whom."""
 
 from datetime import datetime
 from typing import Annotated

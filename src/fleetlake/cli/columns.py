@@ -1,4 +1,4 @@
-"""`fleetlake columns`: members that the service added, and which of them have a column."""
+"""`fleetlake records columns`: members that the service added, and which of them have a column."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -43,19 +43,28 @@ class PlainGroup(TyperGroup):
 class CommandOnDemand:
     """A command that is imported when it is called.
 
-    `target` is its module and function, or its group. `summary` is the first paragraph of its help.
+    `target` is its module and function, or its group, or the name of a group of `commands`.
+    `summary` is the first paragraph of its help.
     """
 
     target: str
     summary: str
+    commands: tuple["CommandOnDemand", ...] = ()
 
     @property
     def name(self) -> str:
         """What a user types."""
-        return self.target.partition(":")[2].replace("_", "-")
+        return self.target.rpartition(":")[2].replace("_", "-")
 
     def built(self) -> Any:
         """Import the command, and return it as Click's object."""
+        if self.commands:
+            return GroupOnDemand(
+                name=self.name,
+                help=self.summary,
+                no_args_is_help=True,
+                headings={"Commands": self.commands},
+            )
         module, _, function = self.target.partition(":")
         found = getattr(import_module(module), function)
         if isinstance(found, typer.Typer):
@@ -102,13 +111,16 @@ class _Listed(TyperCommand):
 class GroupOnDemand(PlainGroup):
     """A group whose help and completion need no import of its commands."""
 
-    listed: ClassVar[Mapping[str, CommandOnDemand]] = {}
-    headings: ClassVar[Mapping[str, Sequence[CommandOnDemand]]] = {}
+    headings: Mapping[str, Sequence[CommandOnDemand]] = {}
     """The commands by their heading in the help."""
 
-    def __init__(self, **options: Any) -> None:
-        """Take the options of a group."""
+    def __init__(
+        self, *, headings: Mapping[str, Sequence[CommandOnDemand]] | None = None, **options: Any
+    ) -> None:
+        """Take the options of a group, and its commands unless its class has them."""
         super().__init__(**options)
+        self.headings = headings or self.headings
+        self.listed = {one.name: one for group in self.headings.values() for one in group}
         self.commands = _Commands(self.listed)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Click's signature

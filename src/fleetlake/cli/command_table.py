@@ -1,8 +1,52 @@
 """The commands by the heading and in the order of the help; none of them is imported here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fleetlake.cli.command_group import CommandOnDemand
+
+_RECORDS = (
+    CommandOnDemand(
+        "fleetlake.cli.gaps:gaps",
+        "List or acknowledge time ranges that the service deleted before they were read.",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.quarantine:quarantine",
+        "List, show, retry or acknowledge records that could not be stored in their table.",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.columns:columns",
+        "List members that the service added, promote one to a column, demote it, or retype a "
+        "column.",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.verify:verify",
+        "Read a range again and compare its keys with the lake, without writing anything.",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.audit_trail:events",
+        "List the lake's audit trail: what was found, repaired or removed on purpose, when and "
+        "by whom.",
+    ),
+)
+
+_PREFECT = (
+    CommandOnDemand(
+        "fleetlake.cli.prefect.server:server",
+        "Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.prefect.setup:setup",
+        "Register work pool, deployments and automations with a Prefect server.",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.prefect.worker:worker",
+        "Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal).",
+    ),
+    CommandOnDemand(
+        "fleetlake.cli.prefect.up:up",
+        "Run Prefect's server, a worker and all schedules over a simulated service until stopped.",
+    ),
+)
 
 HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
     "Try": (
@@ -111,14 +155,10 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
             "copies.",
         ),
         CommandOnDemand(
-            "fleetlake.cli.columns:columns",
-            "List members that the service added, promote one to a column, demote it, or retype a "
-            "column.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.audit_trail:events",
-            "List the lake's audit trail: what was found, repaired or removed on purpose, when and "
-            "by whom.",
+            "records",
+            "List lost ranges, quarantined records, unknown members and the audit trail, and "
+            "compare records with the service.",
+            _RECORDS,
         ),
     ),
     "Repair": (
@@ -134,39 +174,39 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
             "fleetlake.cli.repair:repair",
             "Repair a damaged lake: report what was lost, and read it again from the service.",
         ),
-        CommandOnDemand(
-            "fleetlake.cli.verify:verify",
-            "Read a range again and compare its keys with the lake, without writing anything.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.gaps:gaps",
-            "List or acknowledge time ranges that the service deleted before they were read.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.quarantine:quarantine",
-            "List, show, retry or acknowledge records that could not be stored in their table.",
-        ),
     ),
     "Prefect": (
         CommandOnDemand(
-            "fleetlake.cli.prefect.server:prefect_server",
-            "Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.prefect.setup:prefect_setup",
-            "Register work pool, deployments and automations with a Prefect server.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.prefect.worker:worker",
-            "Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal).",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.prefect.up:up",
-            "Run Prefect's server, a worker and all schedules over a simulated service until "
-            "stopped.",
+            "prefect",
+            "Run flows on a schedule: a Prefect server, its set-up, a worker, or all of them.",
+            _PREFECT,
         ),
     ),
 }
 """The summary is the first paragraph of a command's own help."""
 
-COMMANDS = tuple(command for commands in HEADINGS.values() for command in commands)
+MOVED: Mapping[str, tuple[str, str]] = {
+    **{name: ("records", name) for name in ("gaps", "quarantine", "columns", "verify", "events")},
+    **{name: ("prefect", name) for name in ("worker", "up")},
+    **{f"prefect-{name}": ("prefect", name) for name in ("server", "setup")},
+}
+"""Deprecated commands and their replacements (docs/how-to/releases.md says for how long)."""
+
+RENAMED: Mapping[tuple[str, str], str] = {("receive", "--host"): "--listen"}
+"""Likewise: commands with their deprecated options, and the replacements of these."""
+
+
+def with_new_words(args: Sequence[str]) -> list[str]:
+    """Return a command line without deprecated words.
+
+    >>> with_new_words(["--debug", "worker", "--name", "a"])
+    ['--debug', 'prefect', 'worker', '--name', 'a']
+    >>> with_new_words(["receive", "--host=::"])
+    ['receive', '--listen=::']
+    """
+    at = next((place for place, word in enumerate(args) if not word.startswith("-")), None)
+    if at is None:
+        return [*args]
+    command, options = args[at], (word.split("=", 1) for word in args[at + 1 :])
+    rest = ["=".join([RENAMED.get((command, name), name), *value]) for name, *value in options]
+    return [*args[:at], *MOVED.get(command, (command,)), *rest]

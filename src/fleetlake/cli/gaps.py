@@ -1,4 +1,4 @@
-"""`fleetlake gaps`: time ranges that the service deleted before they were read."""
+"""`fleetlake records gaps`: time ranges that the service deleted before they were read."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -22,7 +22,7 @@ FIELDS = (
 
 
 class GapsGroup(ListGroup):
-    """The commands of `fleetlake gaps`."""
+    """The commands of `fleetlake records gaps`."""
 
     old_words: ClassVar[Mapping[str, str]] = {"--acknowledge": "acknowledge"}
 

@@ -1,4 +1,4 @@
-"""`fleetlake quarantine`: records that could not be stored in their table."""
+"""`fleetlake records quarantine`: records that could not be stored in their table."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -12,7 +12,7 @@ from fleetlake.cli.formats import FormatOption, OutputFormat
 NEXT = (
     "If the service corrects a record, the next load of a list stores it; for an endpoint with "
     "event times, run `fleetlake backfill ENDPOINT --from … --to …`. Once the records are dealt "
-    "with, run `fleetlake quarantine acknowledge`."
+    "with, run `fleetlake records quarantine acknowledge`."
 )
 COUNT_FIELDS = ("endpoint", "reason", "records")
 RECORD_FIELDS = (
@@ -27,7 +27,7 @@ EndpointArgument = Annotated[
 
 
 class QuarantineGroup(ListGroup):
-    """The commands of `fleetlake quarantine`."""
+    """The commands of `fleetlake records quarantine`."""
 
     old_words: ClassVar[Mapping[str, str]] = {"--endpoint": ""}
 

@@ -9,7 +9,7 @@ import typer
 def receive(
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8710,
-    host: Annotated[
+    listen: Annotated[
         str,
         typer.Option(
             help="Address to listen on; 0.0.0.0 for every IPv4 address, :: for every IPv6 address."
@@ -73,7 +73,7 @@ def receive(
         serve(
             settings,
             ServerOptions(
-                host=host,
+                host=listen,
                 port=port,
                 cert=cert,
                 key=key,

@@ -44,7 +44,7 @@ def status(
 
     A stream holds every record that the service listed since the stream's beginning, unless a line
     below the table gives a later start. Ends with exit code 9 while a lost range is not
-    acknowledged (see `fleetlake gaps`).
+    acknowledged (see `fleetlake records gaps`).
     """
     from dataclasses import asdict
 
@@ -83,8 +83,8 @@ def status(
         raise RecordsMissing(
             f"The service deleted {counted(len(found.open_gaps), 'range')} of records before "
             "they were read.",
-            remedy="`fleetlake gaps list` shows what was lost; `fleetlake gaps acknowledge` ends "
-            "this error.",
+            remedy="`fleetlake records gaps` shows what was lost; "
+            "`fleetlake records gaps acknowledge` ends this error.",
         )
 
 
@@ -160,7 +160,7 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
-        yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
+        yield f"{lost} lost records that the service deleted unread: see `fleetlake records gaps`."
     yield from push_faults(found.push_destinations)
     yield from misnamed_signature_lines(load_settings())
     yield from _stale_marts(found, now)
@@ -186,11 +186,11 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
             )
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
-            yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
+            yield f"{refused} of {name} could not be stored: see `fleetlake records quarantine`."
         yield from _misfits(stream)
     if found.pushes.dead_letters:
         letters = counted(found.pushes.dead_letters, "pushed message")
-        yield f"{letters} could not be read: see `fleetlake quarantine list`."
+        yield f"{letters} could not be read: see `fleetlake records quarantine`."
 
 
 def _misfits(stream: "StreamStatus") -> Iterator[str]:
@@ -234,7 +234,7 @@ def event_lines(found: "LakeStatus") -> Iterator[str]:
     if found.events:
         kinds = sorted({event.kind.replace("_", " ") for event in found.events})
         happened = f"{counted(len(found.events), 'event')} in the last day ({', '.join(kinds)})"
-        yield f"{happened}: see `fleetlake events list`."
+        yield f"{happened}: see `fleetlake records events list`."
 
 
 def _is_stale(stream: "StreamStatus", last_load: datetime) -> bool:
@@ -262,7 +262,7 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
         yield f"{hours:,.0f} h left before the service deletes its oldest unread record"
     if stream.drifted:
         members = counted(stream.drifted, "member")
-        yield f"{members} without a column (`fleetlake columns list`)"
+        yield f"{members} without a column (`fleetlake records columns list`)"
     if stream.unavailable:
         yield "this account has no access to it"
 

@@ -1,4 +1,4 @@
-"""`fleetlake verify`: compare the service and the lake, key by key."""
+"""`fleetlake records verify`: compare the service and the lake, key by key."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""Pushed alerts in the demo and in `fleetlake up`: a receiver, to which a simulated service pushes.
+"""Pushed alerts in the demo and `fleetlake prefect up`: a simulated service pushes to a receiver.
 
 The receiver is the one that users start, in a process of its own. The destination and the rule are
 set up by the code of `fleetlake alerts setup`.

@@ -72,7 +72,7 @@ def _changes(added: str, outcomes: Sequence[Outcome]) -> str:
     }
     changes = [f"{count:,} {what}" for what, count in counts.items() if count]
     if lost := sum(outcome.lost for outcome in outcomes):
-        changes.append(f"{counted(lost, 'range')} lost: see `fleetlake gaps`")
+        changes.append(f"{counted(lost, 'range')} lost: see `fleetlake records gaps`")
     return ", ".join(changes)
 
 

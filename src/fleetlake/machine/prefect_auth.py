@@ -1,4 +1,4 @@
-"""The password of the Prefect server that `fleetlake prefect-server` starts.
+"""The password of the Prefect server that `fleetlake prefect server` starts.
 
 Anyone who can reach a Prefect server can read its Secret blocks and run code on its workers. So
 the server requires a password. It is created once and stored in PREFECT_HOME, where our commands

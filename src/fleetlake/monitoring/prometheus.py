@@ -347,7 +347,7 @@ METRICS = (
     ),
     Metric(
         name="fleetlake_events_total",
-        about="Entries of the audit trail (fleetlake events list).",
+        about="Entries of the audit trail (fleetlake records events list).",
         labels=("kind",),
         samples=_events,
         kind=CounterMetricFamily,

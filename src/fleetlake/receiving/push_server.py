@@ -158,7 +158,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
     certificate = Certificate(options.cert, options.key) if options.cert else None
     require_addresses(options.forwarded_allow_ips)
     require_private_line(settings, options)
-    listener = listen(options.host, options.port, options="--host and --port")
+    listener = listen(options.host, options.port, options="--listen and --port")
     with contextlib.closing(listener):
         intake = open_intake(settings)
         app = create_app(

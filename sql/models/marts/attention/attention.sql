@@ -296,7 +296,7 @@ reasons as (
         concat(
             'Data is missing for good: ', {{ whole('gaps') }}, case when gaps = 1 then ' range' else ' ranges' end,
             ' of ', endpoint, ', ', {{ duration_words('lost_s') }},
-            ' in all. Once you know it, run `fleetlake gaps acknowledge`.'
+            ' in all. Once you know it, run `fleetlake records gaps acknowledge`.'
         ) as message
     from gaps
 )

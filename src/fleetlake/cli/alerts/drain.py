@@ -43,5 +43,7 @@ def in_words(drained: "Drained") -> str:
     if drained.tests:
         parts.append(counted(drained.tests, "test message"))
     if drained.losses:
-        parts.append(f"{counted(drained.losses, 'fault')} of the journal (`fleetlake events list`)")
+        parts.append(
+            f"{counted(drained.losses, 'fault')} of the journal (`fleetlake records events list`)"
+        )
     return f"{counted(drained.messages, 'message')} drained: {', '.join(parts)}."

@@ -1,1 +1,1 @@
-"""The Prefect commands: set-up, server, worker, and all of them together."""
+"""The commands of `fleetlake prefect`: set-up, server, worker, and all of them together."""

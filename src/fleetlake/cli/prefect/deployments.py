@@ -1,4 +1,4 @@
-"""What `fleetlake prefect-setup` deploys: `prefect.yaml`, and the flows that it names."""
+"""What `fleetlake prefect setup` deploys: `prefect.yaml`, and the flows that it names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`fleetlake prefect-server`: Prefect's server with garbage collection outside its event loop.
+"""`fleetlake prefect server`: Prefect's server with garbage collection outside its event loop.
 
 The server keeps its state in SQLite, with one thread per connection. Python frees an abandoned
 cursor in whichever thread runs the garbage collector. If that is the event loop's thread and the
@@ -33,7 +33,7 @@ ORIGINS = ("PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_CORS_ALLOW
 """The names of one setting in Prefect's order of precedence. Its default is `*`."""
 
 
-def prefect_server() -> None:
+def server() -> None:
     """Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).
 
     It works like `prefect server start` and reads the same environment, with four differences:

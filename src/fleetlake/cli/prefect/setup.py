@@ -1,4 +1,4 @@
-"""`fleetlake prefect-setup`: register this project with a Prefect server."""
+"""`fleetlake prefect setup`: register this project with a Prefect server."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ WORK_POOL = "fleetlake"
 AUTOMATIONS = Path("flows/automations")
 
 
-def prefect_setup(
+def setup(
     speed: Annotated[
         float,
         typer.Option(min=1, help="Run schedules this many times faster, to match simulated time."),
@@ -57,7 +57,7 @@ def prefect_setup(
     from fleetlake.cli.screen import console
 
     set_up(speed=speed, runs=runs, store_keys=store_keys)
-    console().print("Next: fleetlake worker")
+    console().print("Next: fleetlake prefect worker")
 
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
@@ -127,14 +127,15 @@ def server_client() -> "Iterator[SyncPrefectClient]":
         # Otherwise Prefect would start a temporary server, and everything would be lost with it.
         raise SettingsError(
             "PREFECT_API_URL is not set, so there is no Prefect server to talk to.",
-            remedy="Start one with `fleetlake prefect-server` and export its address, e.g. "
-            "http://127.0.0.1:4200/api. `fleetlake up` runs everything over a simulated service.",
+            remedy="Start one with `fleetlake prefect server` and export its address, e.g. "
+            "http://127.0.0.1:4200/api. `fleetlake prefect up` runs everything over a simulated "
+            "service.",
         )
     with get_client(sync_client=True) as client:
         if fault := client.api_healthcheck():
             raise Unreachable(
                 f"No Prefect server answers at {url}: {fault}.",
-                remedy="Start it with `fleetlake prefect-server`, or correct PREFECT_API_URL.",
+                remedy="Start it with `fleetlake prefect server`, or correct PREFECT_API_URL.",
             )
         _require_access(client, url)
         yield client
@@ -171,7 +172,7 @@ def require_set_up() -> None:
         except ObjectNotFound:
             raise SettingsError(
                 f"The Prefect server at {client.api_url} has no work pool {WORK_POOL}.",
-                remedy="Run `fleetlake prefect-setup` first.",
+                remedy="Run `fleetlake prefect setup` first.",
             ) from None
 
 
@@ -280,7 +281,7 @@ def key_report(stored: Sequence[str], *, blocks: Sequence[str], is_open: bool) -
         more = " and read the keys in its Secret blocks" if kept else ""
         yield (
             "Warning: this server does not require a password. Anyone who can reach it can run "
-            f"code on the workers{more}. Start it with `fleetlake prefect-server`, or set "
+            f"code on the workers{more}. Start it with `fleetlake prefect server`, or set "
             "PREFECT_SERVER_API_AUTH_STRING in its environment."
         )
 

@@ -1,4 +1,4 @@
-"""`fleetlake up`: the scheduled deployment on this machine, over a simulated service."""
+"""`fleetlake prefect up`: the scheduled deployment on this machine, over a simulated service."""
 
 import os
 import re
@@ -64,7 +64,7 @@ def up(
         receiver, address = started.enter_context(_receiver())
         screen.print(f"Receiver: {address}/push, where the service pushes its alerts.")
         screen.print("Starting Prefect's server and a worker; the first runs start in a minute.")
-        command = [sys.executable, "-P", "-m", "fleetlake", "prefect-server"]
+        command = [sys.executable, "-P", "-m", "fleetlake", "prefect", "server"]
         log = FOLDER / "server.log"
         server = started.enter_context(running(command, log, more=server_access()))
         _wait_for_server(server, port)
@@ -99,7 +99,7 @@ def _locked_folder() -> Iterator[None]:
             held.enter_context(file_lock(LOCK, seconds=0))
         except LockTaken:
             raise UsageError(
-                f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
+                f"Another `fleetlake prefect up` is running in {FOLDER.resolve()}.",
                 remedy="Stop it first: a start empties that folder.",
             ) from None
         yield
@@ -117,7 +117,7 @@ def _create_empty(folder: Path) -> None:
     require_own(folder, "work", otherwise="run this in another folder")
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
         raise UsageError(
-            f"{folder.absolute()} exists, but `fleetlake up` did not create it.",
+            f"{folder.absolute()} exists, but `fleetlake prefect up` did not create it.",
             remedy="Move it elsewhere: a start empties that folder.",
         )
     shutil.rmtree(folder, ignore_errors=True)
@@ -201,7 +201,8 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     if profiles := load_settings().profiles:
         raise UsageError(
             f"fleetlake.toml or .env names accounts of a service: {', '.join(profiles)}.",
-            remedy="Move the file away while `fleetlake up` runs, so that it reads no account.",
+            remedy="Move the file away while `fleetlake prefect up` runs, so that it reads no "
+            "account.",
         )
 
 

@@ -1,4 +1,4 @@
-"""`fleetlake worker`: a Prefect worker that lets its runs finish their commit when it stops."""
+"""`fleetlake prefect worker`: a worker that lets its runs finish their commit when it stops."""
 
 import os
 import signal

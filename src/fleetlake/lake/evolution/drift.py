@@ -125,4 +125,4 @@ def misfits(lake: Lake, endpoint: Endpoint, profile: str) -> tuple[Misfit, ...]:
 def _command(endpoint: Endpoint, column: Column) -> str | None:
     if column.kind not in RETYPES or column.name in endpoint.required:
         return None
-    return f"fleetlake columns retype {endpoint.name} {column.name}"
+    return f"fleetlake records columns retype {endpoint.name} {column.name}"
