@@ -5,9 +5,9 @@ test message arrives at once. So a running receiver reads the file again wheneve
 cannot see that a block has changed: it reads it again when a message fits no secret, but not at
 each of many forged ones, and from time to time, so that a removed secret does not count for long.
 
-A signature is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the destination. An
-empty body is signed as a single space. The header that has it is `X-PORTAL-Signature`, or what the
-vendor's words call it.
+A signature is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the
+destination. An empty body is signed as a single space. The header that has it is
+`X-PORTAL-Signature`, or what the vendor's words call it.
 """
 
 import asyncio
