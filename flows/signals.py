@@ -15,8 +15,7 @@ from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
-from fleetlake.monitoring.push_states import push_faults, push_notes
-from fleetlake.monitoring.push_status import WAITS_LONG, waiting_line
+from fleetlake.monitoring.push_status import WAITS_LONG, push_faults, push_notes, waiting_line
 from fleetlake.monitoring.status import (
     RECENT,
     LakeStatus,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleetlake.lake import open_lake
-from fleetlake.publishing.completeness import calls_by_day, completeness
+from fleetlake.publishing.publish import calls_by_day, completeness
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

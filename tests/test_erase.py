@@ -23,7 +23,6 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
-from fleetlake.lake.byte_purge import purge_files
 from fleetlake.lake.ducklake import METADATA
 from fleetlake.lake.erasure import commit_tombstones
 from fleetlake.lake.erasure_plan import plan_erasure
@@ -37,7 +36,7 @@ from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.privacy.copies import renew_exports
-from fleetlake.privacy.erase import erase
+from fleetlake.privacy.erase import erase, purge_files
 from fleetlake.privacy.receipt import Receipt
 from fleetlake.settings import Settings
 from fleetlake.text.word_windows import ERASED

@@ -26,8 +26,7 @@ from fleetlake.machine import atomic_files, file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
-from fleetlake.monitoring.doctor import run_checks
-from fleetlake.monitoring.permissions import exposed_paths
+from fleetlake.monitoring.doctor import exposed_paths, run_checks
 from fleetlake.publishing.publish import publish
 from fleetlake.receiving.drain import drain_all
 from fleetlake.receiving.journal_table import JOURNAL_FILE

@@ -9,8 +9,12 @@ import pytest
 
 from fleetlake.cli.status import event_lines, push_lines, summary_lines
 from fleetlake.lake.audit_trail import Event
-from fleetlake.monitoring.push_states import PushDestinationStatus, push_counts, push_notes
-from fleetlake.monitoring.push_status import PushStatus
+from fleetlake.monitoring.push_status import (
+    PushDestinationStatus,
+    PushStatus,
+    push_counts,
+    push_notes,
+)
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.push_destinations import PushState

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fleetlake.exporters.changes import Source, changes_since, mark_of
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, attach_statements
-from fleetlake.lake.byte_purge import purge_files
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.maintenance import shrink_files
+from fleetlake.privacy.erase import purge_files
 
 WEEK = timedelta(days=7)
 SOURCE = Source(schema="raw", table="failovers", key=("id",))

@@ -8,9 +8,9 @@ import pytest
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.marts import build_marts
+from fleetlake.marts.build import OURS
 from fleetlake.marts.catalogue import mart_meanings
 from fleetlake.marts.plan import plan_build
-from fleetlake.marts.removed_models import OURS
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 

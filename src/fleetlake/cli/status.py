@@ -102,7 +102,7 @@ def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
 
 def _print_report(found: "LakeStatus", now: datetime) -> None:
     from fleetlake.cli.screen import console, table
-    from fleetlake.monitoring.push_states import push_notes
+    from fleetlake.monitoring.push_status import push_notes
 
     screen = console()
     for line in summary_lines(found, now):
@@ -153,7 +153,7 @@ def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import DEFAULT_PROFILE, stream_name
     from fleetlake.lake.clock_repair import TOLERANCE
-    from fleetlake.monitoring.push_states import push_faults
+    from fleetlake.monitoring.push_status import push_faults
     from fleetlake.planning.retention import RetentionState
     from fleetlake.receiving.misnamed_signature import misnamed_signature_lines
     from fleetlake.settings import load_settings

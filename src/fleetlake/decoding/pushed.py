@@ -2,7 +2,7 @@
 
 The service contract does not show the body. So a message may be an alert, a list of alerts, or an
 object with one list of alerts; the device and the account may be given as a number, a URL or an
-object, and under other names (`relayed.py`); and members without a column are kept, those beside
+object, and under other names; and members without a column are kept, those beside
 the list with each alert of it. What cannot be read is a dead letter, with its bytes.
 
 The id of a push is the UUID of its alert. An alert without one gets a digest of its content, so a
@@ -12,6 +12,11 @@ is beside the list does not count: another message may bring the same alert.
 The live service sends neither an id nor a time, unless `info` has one. Without that, the same thing
 that happens twice has the same body twice. The minute of its arrival then belongs to the content: a
 message that is repeated at once is one push, one that comes later is another.
+
+A relay may send `alert_type` for `type`, `device_id` or `router_details` for `router`, and times as
+seconds or milliseconds since 1970. A direct push has `{}` for a device or an account that it is not
+about. Such members fill those of the contract, and stay beside them. Members that contradict each
+other, or a device that has no number, make the alert a dead letter: a guess would be a false alert.
 """
 
 import hashlib
@@ -21,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -36,13 +42,108 @@ from fleetlake.decoding.bounds import (
     set_deep_aside,
 )
 from fleetlake.decoding.records import RejectedRecord, strict_json
-from fleetlake.decoding.relayed import ALERT_TYPE, in_contract_shape
 from fleetlake.decoding.timeuuid import embedded_time
+from fleetlake.decoding.values import relation_id
 from fleetlake.endpoints.events import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
 from fleetlake.errors import PageUnreadable
 from fleetlake.text.own_urls import without_hosts
 from fleetlake.text.plain import one_line
+
+ALERT_TYPE = "alert_type"
+
+_HINT = re.compile(
+    rb'"(?:alert_type|device_id|router_details)"|"(?:router|account)"\s*:\s*\{\s*\}'
+    rb'|"(?:created|detected)_at"\s*:\s*"?[\d.]+"?\s*[,}]'
+)
+"""What an alert in another shape contains; most have none of it and are not looked at further."""
+
+_DEVICES = ("router", "device_id", "router_details")
+_TIMES = ("created_at", "detected_at")
+_YEARS = range(2000, 2100)
+_NUMBER = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
+_MILLISECONDS_FROM = 10**11
+"""As seconds, this is the year 5138; as milliseconds, 1973."""
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def in_contract_shape(text: bytes) -> bytes:
+    """Return an alert with the members of the contract. Raises: ValueError if they contradict.
+
+    >>> in_contract_shape(b'{"alert_type":"reboot","device_id":"7"}')
+    b'{"alert_type":"reboot","device_id":"7","type":"reboot","router":7}'
+    """
+    if not _HINT.search(text):
+        return text
+    try:
+        members = _MEMBERS.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return text  # the reader of pages says what is wrong
+    found = {name: value for name in members if (value := _value(members, name)) not in (None, {})}
+    changes: dict[str, Any] = {
+        name: None for name in ("router", "account") if members.get(name) and name not in found
+    }
+    changes |= _type(found) | _device(found) | _times(found)
+    if not changes:
+        return text
+    return msgspec.json.encode(members | changes)
+
+
+def _value(members: dict[str, msgspec.Raw], name: str) -> Any:
+    """Return the value of a member that may matter here."""
+    if name not in {"type", ALERT_TYPE, "account", *_DEVICES, *_TIMES}:
+        return None
+    return msgspec.json.decode(members[name])
+
+
+def _type(found: dict[str, Any]) -> dict[str, Any]:
+    if ALERT_TYPE not in found or found.get("type") == found[ALERT_TYPE]:
+        return {}
+    if "type" in found:
+        raise ValueError("type and alert_type differ")
+    return {"type": found[ALERT_TYPE]}
+
+
+def _device(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the device that the members name, if the contract's member does not."""
+    if not found.keys() & _DEVICES[1:]:
+        return {}
+    ids = {number for name in _DEVICES if (number := _number(found.get(name))) is not None}
+    if len(ids) > 1:
+        raise ValueError("router, device_id and router_details name different devices")
+    if "router" in found:
+        return {}
+    if not ids:
+        raise ValueError("device_id or router_details names a device without its number")
+    return {"router": ids.pop()}
+
+
+def _number(device: Any) -> int | None:
+    try:
+        return relation_id(device)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _times(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: at for name in _TIMES if name in found and (at := _instant(found[name]))}
+
+
+def _instant(value: Any) -> str | None:
+    """Return the time that a number of seconds or milliseconds since 1970 means, None if none.
+
+    >>> _instant(1718000000), _instant("1718000000123"), _instant(7)
+    ('2024-06-10T06:13:20+00:00', '2024-06-10T06:13:20.123000+00:00', None)
+    """
+    text = str(value)
+    if isinstance(value, bool) or not _NUMBER.fullmatch(text):
+        return None
+    number = float(text) if "." in text else int(text)
+    seconds = number / 1000 if number >= _MILLISECONDS_FROM else number
+    instant = datetime.fromtimestamp(seconds, UTC)
+    return instant.isoformat() if instant.year in _YEARS else None
+
 
 WITHOUT_ID = "content:"
 """How the id of a push begins that is a digest of its content."""

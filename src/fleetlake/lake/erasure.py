@@ -1,7 +1,8 @@
 """Erasing the rows of a device, a person or an account, and its mentions in other rows.
 
 Tombstones are committed first: from then on no load brings anything back, whenever the erasure is
-stopped. Rows and mentions go in one transaction, with the event. The bytes are `byte_purge`'s.
+stopped. Rows and mentions go in one transaction, with the event; `privacy.erase` then deletes the
+bytes.
 """
 
 import json

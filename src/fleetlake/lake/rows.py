@@ -19,7 +19,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.equal_texts import as_stored
 from fleetlake.lake.evolution.drift import note_drift
-from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
+from fleetlake.lake.evolution.registry import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
 from fleetlake.lake.loads import Committed, Load, PackedRows, bounds_of
 from fleetlake.lake.rejects import quarantine

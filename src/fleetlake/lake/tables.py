@@ -10,8 +10,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import add_statistics
 from fleetlake.lake.evolution.format import note_format
-from fleetlake.lake.evolution.new_columns import fill_gained
-from fleetlake.lake.evolution.registry import register_columns
+from fleetlake.lake.evolution.registry import fill_gained, register_columns
 from fleetlake.text.quoting import quoted
 
 _Present = dict[tuple[str, str], set[str]]  # columns by schema and table

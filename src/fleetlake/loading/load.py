@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from fleetlake.concurrency import all_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import (
@@ -49,7 +48,7 @@ from fleetlake.loading.event_streams import load_events
 from fleetlake.loading.load_plan import BulkList
 from fleetlake.loading.outcome import Outcome, StreamRead
 from fleetlake.loading.run import LakeThread, Run, Scope, Watcher, service_now
-from fleetlake.loading.snapshots import list_shrank, load_snapshot
+from fleetlake.loading.snapshots import all_of, list_shrank, load_snapshot
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.client import Client
 from fleetlake.service.clock import Clock, skew_in_words

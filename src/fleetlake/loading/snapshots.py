@@ -1,11 +1,12 @@
 """Load a list that is read whole each time."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any, TypeVar
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
-from fleetlake.concurrency import all_of
 from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
@@ -17,6 +18,18 @@ from fleetlake.loading.run import Run
 from fleetlake.loading.writer import ListPages, Writer
 from fleetlake.planning.coverage import unsettled
 from fleetlake.reading.pages import read_pages
+
+Result = TypeVar("Result")
+
+
+async def all_of(coroutines: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return all results in order. The first failure cancels the others and is raised unwrapped."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> StreamRead:

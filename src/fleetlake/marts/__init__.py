@@ -2,8 +2,7 @@
 
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.catalogue import mart_table
-from fleetlake.marts.dbt import BuildStep, TestResult
-from fleetlake.marts.results import BuildResult, ModelResult
+from fleetlake.marts.dbt import BuildResult, BuildStep, ModelResult, TestResult
 
 __all__ = [
     "BuildResult",

@@ -14,9 +14,9 @@ from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.catalogue import live_tables
+from fleetlake.marts.dbt import BuildResult
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.plan import work_folder
-from fleetlake.marts.results import BuildResult
 from fleetlake.settings import BUILD_MEMORY
 
 

@@ -1,9 +1,15 @@
-"""Checks of an installation; a failed check says how to fix it."""
+"""Checks of an installation; a failed check says how to fix it.
+
+Files that other users of the machine can use are only reported, because the access may be intended.
+Each folder is judged by its own mode, and not by that of its parents.
+"""
 
 import asyncio
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from errno import EACCES, ENOTDIR
@@ -20,24 +26,140 @@ from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.exporters.export import target_named
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import EXTENSIONS, extension_path, unfinished_lake
+from fleetlake.lake.attach import CATALOG, EXTENSIONS, FILES, extension_path, unfinished_lake
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
-from fleetlake.lake_address import refuse_unusable
+from fleetlake.lake_address import SharedLake, refuse_unusable
 from fleetlake.loading.run import service_now
 from fleetlake.machine.io_faults import not_writable
-from fleetlake.monitoring.permissions import exposed_paths
-from fleetlake.monitoring.push_states import push_faults, push_notes, push_statuses
-from fleetlake.monitoring.push_status import require_whole_journal
+from fleetlake.machine.ownership import (
+    chmod_words,
+    excess_rights,
+    foreign_owner,
+    rights_in_words,
+    user_name,
+)
+from fleetlake.machine.prefect_auth import auth_file, prefect_home
+from fleetlake.machine.project import in_project
+from fleetlake.machine.setting_files import (
+    env_file,
+    read_env_file,
+    read_settings_file,
+    settings_file,
+)
+from fleetlake.machine.umask import read_umask
+from fleetlake.monitoring.push_status import (
+    push_faults,
+    push_notes,
+    push_statuses,
+    require_whole_journal,
+)
 from fleetlake.monitoring.status import lake_now
 from fleetlake.publishing.publish import published_folder
 from fleetlake.receiving.misnamed_signature import misnamed_signature
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
-from fleetlake.settings import ClockTrust, Settings, unknown_variables
+from fleetlake.settings import PREFIX, SECRET_SETTINGS, ClockTrust, Settings, unknown_variables
 from fleetlake.text.wording import counted, size_in_words
+
+_WITH_SECRETS = {*SECRET_SETTINGS, "profiles", "exports", "lake"}
+_SECRET_VARIABLES = {f"{PREFIX}{name.upper()}" for name in _WITH_SECRETS}
+
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """A file or folder that other users can use: how, and the command that prevents it."""
+
+    name: str
+    path: Path
+    how: str
+    command: str
+
+
+def exposed_paths(settings: Settings, *, published: Path) -> Iterator[Exposed]:
+    """Yield what other users can read or write although FLEETLAKE_UMASK forbids it.
+
+    The secrets of push destinations are for their owner only, whatever FLEETLAKE_UMASK says.
+    """
+    umask = read_umask(settings.umask)
+    for name, path, inner in _inspected(settings, published):
+        yield from _exposed(name, path, inner, umask)
+    yield from _exposed("push secrets", settings.push_secrets_file.absolute(), (), _OTHERS)
+
+
+def _exposed(name: str, path: Path, inner: tuple[str, ...], umask: int) -> Iterator[Exposed]:
+    """Yield a path if it belongs to another user, or if others have rights that a umask forbids."""
+    if (owner := foreign_owner(path)) is not None:
+        yield Exposed(
+            name=name,
+            path=path,
+            how=f"belongs to user {user_name(owner)}",
+            command=f"chown -R $(id -u) {shlex.quote(str(path))}",
+        )
+        return
+    rights = excess_rights(path, umask)
+    if _can_be_entered(path):
+        rights |= _any_rights((path / part for part in inner), umask)
+    if rights:
+        yield Exposed(
+            name=name,
+            path=path,
+            how=f"can be {rights_in_words(rights)} by other users",
+            command=f"chmod -R {chmod_words(umask)} {shlex.quote(str(path))}",
+        )
+
+
+def _any_rights(paths: Iterator[Path], umask: int) -> int:
+    rights = 0
+    for path in paths:
+        rights |= excess_rights(path, umask)
+    return rights
+
+
+def _can_be_entered(folder: Path) -> bool:
+    """Return whether other users can reach the contents of a folder."""
+    return bool(excess_rights(folder, 0o011))
+
+
+def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
+    """Yield what to inspect: its name, its path, and those of its parts with their own modes."""
+    lake = settings.lake
+    if isinstance(lake, SharedLake):
+        if "://" not in lake.files:
+            yield "files of the lake", Path(lake.files), ()
+        yield "build folder", lake / "dbt", ()
+    else:
+        yield "lake", lake.resolve(), (CATALOG, FILES, "locks", "dbt")
+    published = published.absolute()
+    yield "published snapshots", published.parent / f".{published.name}", ()
+    for target, address in sorted(settings.exports.items()):
+        folder = address.get_secret_value()
+        if "://" not in folder and Path(folder).is_dir():
+            yield f"export {target}", Path(folder).absolute(), ()
+    yield "exports", in_project(Path("data/exports")).absolute(), ()
+    yield "reports", settings.reports.absolute(), ()
+    yield "state", settings.state.absolute(), ()
+    yield "journal of pushes", settings.push_journal.absolute(), ()
+    if auth_file().exists():  # otherwise Prefect's folder is not fleetlake's
+        yield "password of Prefect's server", auth_file(), ()
+        yield "Prefect's database", prefect_home() / "prefect.db", ()
+    yield from (("settings", file, ()) for file in _files_with_secrets())
+
+
+def _files_with_secrets() -> Iterator[Path]:
+    """Yield the settings files that hold keys, or addresses with passwords."""
+    with suppress(OSError, ValueError):
+        if (file := settings_file()) and _WITH_SECRETS & read_settings_file().keys():
+            yield file
+    with suppress(OSError, ValueError):
+        names = {name.upper().partition("__")[0] for name in read_env_file()}
+        if (file := env_file()) and names & _SECRET_VARIABLES:
+            yield file
+
 
 LOW_DISK_BYTES = 2 * 1024**3
 

@@ -17,8 +17,12 @@ from fleetlake.lake.meta_tables import has_meta
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.run_log import StaleMart, stale_marts
 from fleetlake.lake.watermarks import all_proven_intervals
-from fleetlake.monitoring.push_states import PushDestinationStatus, push_statuses
-from fleetlake.monitoring.push_status import PushStatus, push_status
+from fleetlake.monitoring.push_status import (
+    PushDestinationStatus,
+    PushStatus,
+    push_status,
+    push_statuses,
+)
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now

@@ -2,19 +2,26 @@
 
 Tombstones come first, so a stopped erasure lets nothing back. Every later step does not depend on
 what was found before, so running the command again finishes the work.
+
+Deleting rows leaves their bytes in data files until each is rewritten, in the files of older
+snapshots, in rows and statistics of the catalog, and in free pages of the catalog's own file. The
+order matters: rows in the catalog become files first, and every older snapshot expires.
 """
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError, UsageError
-from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.byte_purge import purge_catalog, purge_files
+from fleetlake.lake import Lake, ducklake, open_lake
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.ducklake import data_files
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import (
     ErasedRows,
     commit_tombstones,
@@ -23,9 +30,11 @@ from fleetlake.lake.erasure import (
     erased_things,
 )
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
-from fleetlake.lake.locks import Patience, commit_lock, quiet_lake
+from fleetlake.lake.locks import Patience, commit_lock, open_lock, quiet_lake
+from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
+from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
@@ -38,7 +47,73 @@ from fleetlake.receiving.journal_table import (
     read_waiting,
 )
 from fleetlake.settings import Settings
+from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import counted
+
+
+def purge_files(lake: Lake) -> None:
+    """Rewrite every file with deleted rows, and remove all snapshots but the newest.
+
+    The caller holds `quiet_lake`. Time travel ends here, and exports start from a full copy.
+    """
+    with commit_lock(lake.path):
+        with one_thread(lake), lake.transaction():
+            ducklake.flush_rows(lake)
+        with lake.transaction():
+            ducklake.rewrite_all_files(lake)
+        with lake.transaction():
+            ducklake.expire_older(lake, timedelta())
+        flush_files(lake.path)  # the catalog must forget a file before the disk does
+        ducklake.remove_unused_files(lake)
+        # No commit is under way, so a file that the catalog does not name is a stopped one's.
+        ducklake.remove_strays(lake, timedelta())
+        ducklake.correct_statistics(lake)
+
+
+def purge_catalog(lake: LakeAddress) -> None:
+    """Rewrite the catalog without the bytes of deleted rows. This process has no lake open.
+
+    Raises: LakeError if another process reads the catalog for too long.
+    """
+    with commit_lock(lake):
+        if isinstance(lake, SharedLake):
+            _vacuum_database(lake)
+            return
+        try:
+            _vacuum_file(lake)
+        except sqlite3.Error as error:
+            if fault := io_fault(error, lake):
+                raise LakeError(
+                    f"The catalog of the lake in {lake} still holds bytes of deleted rows. "
+                    f"{fault.what}",
+                    remedy=fault.remedy,
+                ) from None
+            raise LakeError(
+                f"The catalog of the lake in {lake} still holds bytes of deleted rows: {error}.",
+                remedy="End other programs that read the lake, then run the same command again.",
+            ) from None
+
+
+def _vacuum_file(lake: Path) -> None:
+    with open_lock(lake):
+        catalog = sqlite3.connect(
+            lake / CATALOG, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None
+        )
+    with closing(catalog):
+        catalog.execute("pragma secure_delete = on")
+        catalog.execute("vacuum")
+        [is_busy, *_] = catalog.execute("pragma wal_checkpoint(truncate)").fetchone()
+        if is_busy:
+            raise sqlite3.OperationalError("another process is reading it")
+
+
+def _vacuum_database(lake: SharedLake) -> None:
+    """Rewrite the tables of a shared catalog; its log and backups are not ours."""
+    with closing(lake.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(ducklake.CATALOG_TABLES)
+        for schema, table in cursor.fetchall():
+            cursor.execute(f"vacuum (full, analyze) {quoted(schema)}.{quoted(table)}")
+
 
 OnStep = Callable[[str], None]
 

@@ -20,7 +20,6 @@ from fleetlake.lake.ducklake import contradictions
 from fleetlake.lake.integrity.checksums import known_checksums
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.file_checks import FileChecks
-from fleetlake.lake.integrity.index_checks import index_damages
 from fleetlake.lake.integrity.listing import (
     FileStore,
     ListedFile,
@@ -29,6 +28,7 @@ from fleetlake.lake.integrity.listing import (
     listed_files,
     names_to_remove,
 )
+from fleetlake.lake.integrity.meta_repair import index_damages
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.io_faults import io_fault

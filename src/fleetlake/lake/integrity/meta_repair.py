@@ -1,19 +1,122 @@
-"""Correcting the tables of meta after rows were lost: proofs, watermarks, counts of loads."""
+"""Correcting the tables of meta after rows were lost: proofs, watermarks, counts of loads.
 
-from collections.abc import Collection, Sequence
+Only rules without exceptions are checked. A pushed record may be newer than its stream's watermark;
+retention and erasure leave fewer rows than loads wrote, and an older newest row.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 from uuid import uuid4
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import newest_times, raw_tables
 from fleetlake.lake.evolution.format import note_format, read_format
 from fleetlake.lake.evolution.registry import register_columns
-from fleetlake.lake.integrity.index_checks import count_rows, rows_of_loads
+from fleetlake.lake.integrity.damage import Damage, DamageKind
 from fleetlake.lake.watermarks import proven_intervals, replace_intervals
 from fleetlake.planning.coverage import SWEEP
-from fleetlake.planning.intervals import Interval, subtract
+from fleetlake.planning.intervals import BEGINNING, Interval, subtract
 from fleetlake.text.quoting import literal, quoted
+
+_OVERLAPS = (
+    "select endpoint, count(*) from (select endpoint, start_at, end_at, lag(end_at) over "
+    "(partition by account_profile, endpoint, partition order by start_at) as before "
+    "from meta.intervals) where start_at >= end_at or start_at < before group by endpoint"
+)
+_DOUBLED = (
+    "select endpoint, count(*) - count(distinct account_profile) from meta.watermarks "
+    "group by endpoint having count(*) > count(distinct account_profile)"
+)
+_UNMARKED = (
+    "select endpoint, count(distinct account_profile) from meta.intervals i where not exists ("
+    "select 1 from meta.watermarks w where w.account_profile = i.account_profile "
+    "and w.endpoint = i.endpoint) group by endpoint"
+)
+
+
+def index_damages(lake: Lake) -> Iterator[Damage]:
+    """Yield where proven ranges, watermarks and counts of loads contradict the raw tables."""
+    rules = {
+        _OVERLAPS: "{} proven ranges are empty or overlap",
+        _DOUBLED: "{} watermarks too many",
+        _UNMARKED: "{} accounts have proven ranges without a watermark",
+    }
+    for sql, found in rules.items():
+        for endpoint, count in lake.rows(sql):
+            yield _damage(endpoint, found.format(f"{count:,}"))
+    removed, written = _removed_on_purpose(lake), rows_of_loads(lake)
+    counts, newest = count_rows(lake), newest_in_files(lake)
+    marks = dict(lake.rows("select endpoint, max(watermark_at) from meta.watermarks group by all"))
+    for name, rows in counts.items():
+        expected, is_reduced = written.get(name, 0), bool(removed & {name, None})
+        if rows > expected or (rows < expected and not is_reduced):
+            yield _damage(name, f"{rows:,} rows, but loads wrote {expected:,}")
+        endpoint, mark = ENDPOINTS[name], marks.get(name)
+        if mark is None or is_reduced or endpoint.event_time is None:
+            continue  # pushed records have no watermark either
+        if missing := _missing_newest(lake, endpoint, mark, newest.get(name)):
+            yield _damage(name, missing)
+
+
+def count_rows(lake: Lake) -> dict[str, int]:
+    """Return the rows of each raw table, as the catalog counts them."""
+    named = [name for name in raw_tables(lake) if name in ENDPOINTS]
+    each = (f"select {literal(name)}, count(*) from raw.{quoted(name)}" for name in named)
+    return dict(lake.rows(" union all ".join(each))) if named else {}
+
+
+def _damage(endpoint: str, found: str) -> Damage:
+    return Damage(kind=DamageKind.INDEX, table=f"raw.{endpoint}", name="", found=found)
+
+
+def rows_of_loads(lake: Lake) -> dict[str, int]:
+    """Return by endpoint the rows that loads wrote, without those that repairs have forgotten."""
+    found = lake.rows(
+        "select endpoint, sum(rows)::bigint from ("
+        "select endpoint, rows_added as rows from meta.loads union all "
+        f"select endpoint, -rows from meta.events where kind = {literal(EventKind.REPAIR)}) "
+        "where endpoint is not null group by endpoint"
+    )
+    return dict(found)
+
+
+def _removed_on_purpose(lake: Lake) -> set[str | None]:
+    """Return the endpoints of which retention or erasure removed rows; None stands for all."""
+    kinds = ", ".join(map(literal, (EventKind.RETENTION, EventKind.ERASURE)))
+    return {
+        name for (name,) in lake.rows(f"select endpoint from meta.events where kind in ({kinds})")
+    }
+
+
+def _missing_newest(
+    lake: Lake, endpoint: Endpoint, watermark: datetime, in_files: datetime | None
+) -> str | None:
+    """Return what is wrong if the newest row of a stream is older than its watermark."""
+    if in_files is not None and in_files >= watermark:
+        return None
+    event = quoted(endpoint.event_time or "")
+    # Only rows that the catalog itself holds are left, so no file is read.
+    [(newest,)] = lake.rows(
+        f"select max({event}) from raw.{quoted(endpoint.name)} where {event} > ?",
+        [in_files or BEGINNING],
+    )
+    newest = newest or in_files
+    if newest is not None and newest >= watermark:
+        return None
+    shown = f"{newest:%Y-%m-%d %H:%M:%S}" if newest else "missing"
+    return f"the newest row is {shown}, but loads read until {watermark:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def newest_in_files(lake: Lake) -> dict[str, datetime]:
+    """Return the newest event time in the files of each raw table, by the catalog's statistics."""
+    events = {(e.name, e.event_time) for e in ENDPOINTS.values()}
+    return {
+        table: at for (table, column), at in newest_times(lake).items() if (table, column) in events
+    }
 
 
 def read_stream_again(lake: Lake, endpoint: Endpoint, ranges: Sequence[Interval] | None) -> None:

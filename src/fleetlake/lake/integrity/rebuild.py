@@ -35,8 +35,8 @@ from fleetlake.lake.ducklake import INTERNAL
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import erase_tombstoned
 from fleetlake.lake.evolution.member_values import OLD
-from fleetlake.lake.evolution.new_columns import take_values
 from fleetlake.lake.evolution.promotions import with_promoted, with_retyped
+from fleetlake.lake.evolution.registry import take_values
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.integrity.damage import DamageKind
