@@ -239,14 +239,8 @@ $(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements-bench%.lock
 bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
 	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
 
-bench-tried: $(READY)  ## Compare variants of a load, each with one change, with the load as it is
-	@$(BIN)/python -m tests.bench.tried $(if $(N),--records $(N)) --rounds $(or $(ROUNDS),5)
-
 bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
-
-bench-check: $(READY)  ## Time quick and full checks of a lake of 20 million rows (N=1000000 for another size)
-	@$(BIN)/python -m tests.bench.lake_check $(if $(N),--rows $(N))
 
 bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and search every file for it (N=200000)
 	@$(BIN)/python -m tests.bench.erased $(if $(N),--rows $(N))
@@ -254,9 +248,6 @@ bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and sear
 bench-fleet: $(READY) $(BENCH)/.ready  ## Measure a day of fleets of up to 100,000 routers, and 1 to 4 workers (N="1000 2000" for some sizes, PARTS=lists, PLACE=folder, PAGE=1; needs PostgreSQL)
 	@tests/postgres.sh $(BIN)/python -m tests.bench.fleet $(if $(N),--routers $(N)) \
 	  $(if $(PARTS),--parts $(PARTS)) $(if $(PLACE),--place $(PLACE)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PAGE),--page)
-
-bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
-	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
 soak-receive: $(READY)  ## Push N alerts to two receivers, kill everything around them, compare with the truth (ALERTS=50000 KILLS=100)
 	@SOAK_ALERTS=$(or $(ALERTS),50000) SOAK_KILLS=$(or $(KILLS),100) SOAK_FOLDERS=$(or $(FOLDERS),1) \

@@ -43,7 +43,6 @@ BLOCKS = {
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
     "bench-fleet": partial(tables, HERE / "fleet.json", FLEET_REPORT),
     "bench-fleet-growth": partial(growth, HERE / "fleet.json"),
-    "bench-tried": partial(tables, HERE / "tried.json", LAKE_REPORT),
     "bench-profile": partial(profile, HERE / "profile.json"),
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, ratios, tried
+from tests.bench import cases, figures, fleet, fleet_report, profiled, ratios
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
@@ -221,15 +221,6 @@ def test_a_profile_shows_every_function_and_its_share():
     assert shares == [("ask (client.py)", "httpx", 0.7), ("outside", "threading.py", 0.3)]
 
 
-def test_every_variant_still_loads_every_record(tmp_path):
-    [case], _ = chosen(["alerts"], COUNT)
-    write_records(case.resource, case.records, tmp_path / "records")
-
-    section = tried.bench(case, 1, tmp_path / "records")  # it ends if a load fails
-
-    assert [result.name for result in section.results] == list(tried.VARIANTS)
-
-
 def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_path):
     lake = LargeLake(240_000, tmp_path)  # in 35 days: 30 interfaces
     lake.fill("2 days", 0, 2 * 86_400)
@@ -242,11 +233,6 @@ def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_
     assert new == 2 * 58  # one in a hundred, the first included
     assert lake.step("scan", "all", "scan")["rows"] == held + new
     assert lake.step("scan", "the newest day", "scan-day")["rows"] < held
-
-
-def test_routers_that_did_not_move_cost_no_calls_and_no_fix_is_missed(capsys):
-    assert moved.bench(routers=12) == 0
-    assert "of 12 routers" in capsys.readouterr().out
 
 
 def test_a_fleet_lives_for_a_day_and_its_lake_has_every_record():
