@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 import stamina
 
@@ -24,7 +23,6 @@ from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,
-    FleetlakeError,
     PageUnreadable,
     RequestRejected,
     ServiceError,
@@ -568,23 +566,6 @@ def test_only_tls_1_2_or_newer_is_used_and_certificates_are_verified(settings, m
     assert context.check_hostname
 
 
-def test_a_closed_client_leaves_no_file_open(settings):
-    limited = settings(calls_per_minute=10)
-    service = Service(httpx.Response(200, json=EMPTY))
-
-    def held() -> list[str]:
-        files = [file.path for file in psutil.Process().open_files()]
-        return [file for file in files if file.startswith(str(limited.state))]
-
-    async def go() -> list[str]:
-        async with Client(limited, transport=httpx.MockTransport(service)) as client:
-            await client.get("accounts/", {}, lambda _: None)
-            return held()
-
-    assert len(asyncio.run(go())) == 1
-    assert held() == []
-
-
 def test_a_response_that_is_not_read_to_its_end_is_closed(ask):
     closed = []
 
@@ -612,27 +593,6 @@ def test_calls_are_counted_by_path_including_failures(settings):
             return dict(client.calls)
 
     assert asyncio.run(go()) == {"accounts/": 3, "alerts/": 1}
-
-
-def test_concurrent_calls_stay_within_the_setting(settings):
-    under_way, most = 0, 0
-
-    async def slow(_: httpx.Request) -> httpx.Response:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        await asyncio.sleep(0)
-        under_way -= 1
-        return httpx.Response(200, json=EMPTY)
-
-    async def go() -> None:
-        transport = httpx.MockTransport(slow)
-        async with Client(settings(concurrency=3), transport=transport) as client:
-            await asyncio.gather(*(client.get("a/", {}, lambda _: None) for _ in range(20)))
-
-    asyncio.run(go())
-
-    assert most == 3
 
 
 def ask_the_time(settings: Settings, service: Service, *, asks: int = 1) -> datetime:
@@ -676,12 +636,6 @@ def test_the_date_of_an_error_response_is_ignored(settings):
     now = ask_the_time(settings(clock="service"), service, asks=2)
 
     assert now - then < timedelta(seconds=5)
-
-
-def test_every_error_of_the_client_is_a_fleetlake_error(ask):
-    for answer in (*FINAL, *TRANSIENT, 100, 199, 299, 399, 499, 599):
-        with pytest.raises(FleetlakeError):
-            ask(Service(says(answer, "x")))
 
 
 def test_a_refused_v3_token_is_named_in_the_words_of_the_service(settings):

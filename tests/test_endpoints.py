@@ -46,11 +46,6 @@ REQUIRED_FILTERS = {
 }
 RETENTION_DAYS = {"activity_logs": 30, "configuration_managers": 90}
 NEWEST_FIRST_ONLY = {"alerts", "activity_logs"}
-ASKED_FOR = [
-    *["accounts", "users", "groups", "products", "routers", "net_devices", "net_device_metrics"],
-    *["locations", "historical_locations", "alerts", "activity_logs", "batteries", "failovers"],
-    *["net_device_usage_samples", "net_device_signal_samples"],
-]
 
 
 def a_row(**changes: object) -> Endpoint:
@@ -64,11 +59,6 @@ def a_row(**changes: object) -> Endpoint:
         **changes,
     }
     return Endpoint(**values)
-
-
-@pytest.mark.parametrize("name", ASKED_FOR)
-def test_every_required_endpoint_is_in_the_table(name):
-    assert endpoint_named(name).name == name
 
 
 @every_endpoint
@@ -121,14 +111,6 @@ def test_order_is_requested_only_where_the_service_accepts_it(endpoint):
     elif "order_by" in endpoint.parameters:
         assert endpoint.parameters["order_by"] == "created_at_timeuuid"
         assert endpoint.cursor.parameter == "created_at_timeuuid__gt"
-
-
-@every_endpoint
-def test_a_path_of_v2_ends_with_a_slash_and_one_of_v3_does_not(endpoint):
-    is_v2 = getattr(endpoint, "api", "v2") == "v2"
-
-    assert endpoint.path.endswith("/") == is_v2
-    assert not endpoint.path.startswith("/")
 
 
 @every_endpoint

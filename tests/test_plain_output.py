@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import fleetlake
@@ -373,13 +372,6 @@ def test_a_progress_bar_shows_a_name_literally(name):
     column = screen.text_column("{task.description}")
 
     assert column.render(SimpleNamespace(description=name)).plain == name
-
-
-def test_a_plain_rich_console_fails_this_check():
-    out = io.StringIO()
-
-    with pytest.raises(Exception, match="closing tag"):
-        Console(file=out).print("Truck [/yard]")
 
 
 @pytest.fixture(scope="module")

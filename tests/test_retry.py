@@ -8,10 +8,6 @@ import pytest
 import stamina
 
 from fleetlake.errors import (
-    CredentialsRefused,
-    CursorStuck,
-    EndpointUnavailable,
-    LakeError,
     PageUnreadable,
     RequestRejected,
     Throttled,
@@ -24,26 +20,6 @@ from fleetlake.service.retry import LONGEST_WAIT, wait_before_retry, with_retrie
 def as_many_tries_as_asked() -> Iterator[None]:
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
-
-
-@pytest.mark.parametrize("kind", [Unreachable, Throttled, PageUnreadable])
-def test_transient_errors_are_retried(kind):
-    assert wait_before_retry(kind("x")) is True
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        CredentialsRefused("x"),
-        EndpointUnavailable("x"),
-        RequestRejected("x"),
-        CursorStuck("x"),
-        LakeError("x"),
-        KeyError("a bug"),
-    ],
-)
-def test_permanent_errors_are_not_retried(error):
-    assert wait_before_retry(error) is False
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(0, 0), (7, 7), (60, 60), (86_400, 60)])

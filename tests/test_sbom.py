@@ -1,6 +1,5 @@
 """The software bill of materials holds every locked package, in the form of CycloneDX 1.5."""
 
-import copy
 import json
 import re
 from datetime import UTC, datetime
@@ -24,34 +23,6 @@ def bill():
 def test_the_bill_is_as_the_schema_requires(bill):
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     jsonschema.validate(bill, SCHEMA, jsonschema.Draft7Validator)
-
-
-@pytest.mark.release
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("specVersion",), "1.4"),
-        (("serialNumber",), "urn:uuid:1"),
-        (("version",), 0),
-        (("components", 0, "hashes", 0, "alg"), "sha256"),
-        (("components", 0, "hashes", 0, "content"), "0f"),
-        (("components", 0, "scope"), "development"),
-        (("components", 0, "name"), None),
-        (("components", 0, "licenses"), [{"expression": "MIT"}, {"expression": "MIT"}]),
-        (("components", 0, "license"), "MIT"),
-        (("dependencies", 0), {"dependsOn": []}),
-    ],
-)
-def test_the_schema_rejects_what_it_does_not_allow(bill, path, value):
-    wrong = copy.deepcopy(bill)
-    *above, last = path
-    place = wrong
-    for step in above:
-        place = place[step]
-    place[last] = value
-
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, SCHEMA, jsonschema.Draft7Validator)
 
 
 def test_every_package_and_every_hash_of_the_lock_is_in_the_bill(bill):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from fleetlake.errors import SettingsError
 from fleetlake.settings import ClockTrust, Settings, load_settings, unknown_variables
@@ -76,18 +75,6 @@ def test_a_setting_whose_description_gives_zero_a_meaning_takes_zero(monkeypatch
     monkeypatch.setenv(f"FLEETLAKE_{name.upper()}", "0")
 
     assert getattr(load_settings(), name) == 0
-
-
-def test_settings_are_read_once(monkeypatch):
-    first = load_settings()
-    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MINUTE", "1")
-
-    assert load_settings() is first
-
-
-def test_settings_cannot_be_changed():
-    with pytest.raises(ValidationError, match="frozen"):
-        load_settings().calls_per_minute = 1
 
 
 def test_a_root_url_without_a_slash_gets_one(monkeypatch):
@@ -239,11 +226,6 @@ def test_keys_are_masked_when_settings_are_printed_or_dumped():
     shown = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
 
     assert not any(value in text for value in KEYS.values() for text in shown)
-
-
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_has_a_description(name):
-    assert Settings.model_fields[name].description
 
 
 def test_a_shared_lake_without_a_file_location_is_refused_without_showing_its_password(monkeypatch):

@@ -11,7 +11,6 @@ import yaml
 
 from fleetlake.cli import CommandGroup
 from fleetlake.cli.prefect import server as prefect_server
-from fleetlake.cli.prefect.worker import STOP_TIMEOUT_SECONDS
 from fleetlake.lake import open_lake
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import unknown_variables
@@ -21,7 +20,6 @@ from tests.container.files import (
     ROOT,
     VARIABLE,
     Instruction,
-    environment_of,
     image_environment,
     instructions,
     services,
@@ -78,10 +76,6 @@ def test_every_setting_is_a_setting_of_fleetlake():
 
     assert len(named) > 8
     assert list(unknown_variables(named)) == []
-
-
-def test_a_misspelt_setting_would_be_noticed():
-    assert list(unknown_variables(["FLEETLAKE_BASE_ULR"]))
 
 
 def test_the_image_runs_as_a_user_with_folders_of_its_own():
@@ -150,49 +144,6 @@ def test_every_secret_comes_from_the_environment():
     assert not re.search(r"\$\{?\w+(?!\w|:\?)", COMPOSE.read_text()), "a variable with no check"
 
 
-def test_nothing_starts_without_a_secret():
-    with pytest.raises(KeyError):
-        environment_of(services()["worker"], {})
-
-
-def test_the_services_reach_each_other_by_their_names():
-    named = services()
-    given = dict.fromkeys(VARIABLE.findall(COMPOSE.read_text()), "x")
-    text = "\n".join(
-        f"{name}={value}"
-        for service in named.values()
-        for name, value in environment_of(service, given).items()
-    )
-    hosts = set(re.findall(r"(?:(?:http|asyncpg)://(?:[^\s/@]*@)?|host=)([a-z]+)\b", text))
-    ports = set(re.findall(r"//(?:[^\s/@]*@)?(prefect|store):(\d+)", text))
-
-    assert hosts == {"prefect", "database", "store"}
-    assert hosts < named.keys()
-    assert ports == {("prefect", "4200"), ("store", "9000")}
-    assert named["prefect"]["ports"] == ["127.0.0.1:4200:4200"]
-    assert {name for name, one in named.items() if "ports" in one} == {"prefect"}
-
-
-def test_services_wait_for_services_that_can_tell():
-    named = services()
-    for name, service in named.items():
-        for other, how in service.get("depends_on", {}).items():
-            ends = how["condition"] == "service_completed_successfully"
-            assert ends == ("restart" not in named[other]), (name, other)
-            assert ends or "test" in named[other]["healthcheck"], (name, other)
-
-
-def test_every_volume_is_declared_used_and_mounted_where_the_image_writes():
-    declared = set(yaml.safe_load(COMPOSE.read_text())["volumes"])
-    mounts = [mount.split(":") for one in services().values() for mount in one.get("volumes", [])]
-    files = {source for source, *_ in mounts if source.startswith("./")}
-
-    assert {source for source, *_ in mounts} - files == declared
-    assert all((ROOT / file).is_file() for file in files)
-    assert services()["worker"]["volumes"] == ["published:/srv/published"]
-    assert "/srv/published" in only("VOLUME").words
-
-
 def test_the_servers_memory_outlives_its_container():
     """The counts of taken slots are in the database, and their holders in PREFECT_HOME."""
     [mount] = services()["prefect"]["volumes"]
@@ -201,10 +152,3 @@ def test_the_servers_memory_outlives_its_container():
     assert prefect_server.DEFAULTS[SLOT_HOLDERS].endswith(".filesystem")
     assert folder == image_environment()["HOME"]
     assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
-
-
-def test_there_are_two_workers_with_time_to_finish_a_commit():
-    worker = services()["worker"]
-
-    assert worker["deploy"]["replicas"] == 2
-    assert int(worker["stop_grace_period"].removesuffix("s")) > 2 * STOP_TIMEOUT_SECONDS
