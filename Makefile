@@ -286,6 +286,6 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
 	@$(LOCK) --group browser --output-file requirements-browser.lock > /dev/null
 
-clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
+clean:  ## Remove .venv, caches, and what the demo and simulations left in data
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

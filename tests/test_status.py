@@ -134,6 +134,15 @@ def test_what_needs_no_action_is_noted_below_the_table_of_each_account(
     assert sum("activity_logs: " in line for line in lines) == 0
 
 
+def test_a_stream_whose_first_load_was_stopped_is_reported_as_partly_loaded() -> None:
+    begun = replace(GOOD, endpoint="users", rows=34, loaded_at=None)
+
+    assert reported(GOOD, begun)[1:] == [
+        "- users is only partly loaded: `fleetlake ingest` loads the rest."
+    ]
+    assert reported(begun) == ["Only partly loaded so far: run `fleetlake ingest`."]
+
+
 def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
     [_, said] = reported(GOOD, gaps=(LOST, LOST))
 

@@ -102,7 +102,7 @@
     end
 {%- endmacro %}
 
-{# The address and the person in the text of a failed login to the service. #}
+{# The address and the person in the text of a failed login, or of an address that is banned for several. #}
 {% macro login_address(text) -%}
     {%- set address = '[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}' -%}
     {{ only_one(text, address, address) }}

@@ -212,6 +212,16 @@ def test_the_range_of_a_filter_is_the_one_of_the_address(app):
     assert told["as_of"] == int(NOW.timestamp() - 300) * 1000
 
 
+@pytest.mark.parametrize("name", ["acount", "Router", "fro"])
+def test_a_misspelt_filter_is_refused_with_the_filters_that_there_are(app, name):
+    answer = ask(app, "/api/failover/cost", {name: 10, "last": "30d"})
+
+    assert answer.status_code == 400
+    told = answer.json()
+    assert repr(name) in told["what"]
+    assert {"last", *PARAMETERS} <= {*re.split(r"\W+", told["remedy"])}
+
+
 def test_the_lineage_names_the_marts_that_the_pages_show():
     written = yaml.safe_load((project_folder() / "models" / "exposures.yml").read_text())
     [exposed] = [one for one in written["exposures"] if one["name"] == "dashboard"]

@@ -46,12 +46,13 @@ def status(
     below the table gives a later start. Ends with exit code 9 while a lost range is not
     acknowledged (see `fleetlake records gaps`).
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from fleetlake.cli.command_group import say_instead
     from fleetlake.cli.formats import print_document
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
+    from fleetlake.lake_address import DEMO_MARK
     from fleetlake.monitoring.figures import measure
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
@@ -74,6 +75,8 @@ def status(
                 journal=settings.push_journal,
             )
     if output is OutputFormat.TABLE:
+        if (settings.lake / DEMO_MARK).exists():  # its service, and what it pushes to, have ended
+            found = replace(found, push_destinations=[])
         _print_report(found, now)
     elif output is OutputFormat.JSON:
         print_document({**asdict(found), "figures": asdict(measured.figures)})
@@ -126,17 +129,26 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
     loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
     if not loaded:
-        yield "Nothing loaded yet: run `fleetlake ingest`."
+        is_begun = any(stream.rows for stream in found.streams)
+        state = "Only partly loaded so far" if is_begun else "Nothing loaded yet"
+        yield f"{state}: run `fleetlake ingest`."
         return
     age = age_in_words(max(loaded), now)
     rows = f"{sum(s.rows for s in found.streams):,} rows in {counted(len(loaded), 'stream')}"
-    faults = list(_faults(found, max(loaded), now))
+    faults = [
+        f"{_name(stream)} is only partly loaded: `fleetlake ingest` loads the rest."
+        for stream in found.streams
+        if stream.rows and not (stream.loaded_at or stream.unavailable)
+    ]
+    faults += _faults(found, max(loaded), now)
     if faults:
         yield f"{counted(len(faults), 'problem')} found; the last load was {age}: {rows}."
         yield from (f"- {fault}" for fault in faults)
     else:
         yield f"Nothing is missing up to the last load, {age}: {rows}."
-    never = sum(not (stream.loaded_at or stream.unavailable) for stream in found.streams)
+    never = sum(
+        not (stream.loaded_at or stream.unavailable or stream.rows) for stream in found.streams
+    )
     if never:
         yield f"Never loaded: {counted(never, 'stream')}; `fleetlake ingest` loads all."
 

@@ -15,14 +15,19 @@ _RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
 
 
 def typed(given: Mapping[str, str], *, as_of: datetime) -> dict[str, object]:
-    """Return the known parameters of an address with their types; empty ones are left out.
+    """Return the parameters of an address with their types; empty ones are left out.
 
     `last` becomes `from`, counted back from `as_of`. Raises: UsageError naming the parameter that
-    cannot be read.
+    there is not, or that cannot be read.
     """
+    for name in given.keys() - PARAMETERS.keys() - {LAST}:
+        raise UsageError(
+            f"There is no filter {name[:LONGEST_TEXT]!r}.",
+            remedy=f"The filters are {', '.join([LAST, *PARAMETERS])}.",
+        )
     values: dict[str, object] = {}
     for name, text in given.items():
-        if name in PARAMETERS and text.strip():
+        if name != LAST and text.strip():
             values[name] = _read(name, text.strip())
     if (days := _RANGES.get(given.get(LAST, ""))) and not values.keys() & {"from", "to"}:
         values["from"] = as_of - timedelta(days=days)

@@ -43,7 +43,7 @@ from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.retry import with_retries
 from fleetlake.service.shared_rate_limit import call_limit
-from fleetlake.settings import Settings
+from fleetlake.settings import WRONG_KEYS, Settings
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import starred
 
@@ -338,9 +338,8 @@ class Client:
         what = f"GET {url} returned {status}: {self.excerpt(response).rstrip('.')}."
         root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
         if status == httpx.codes.UNAUTHORIZED:
-            settings = "the four FLEETLAKE_*_API_* settings"
-            keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
-            return CredentialsRefused(what, remedy=f"Check {keys}.")
+            remedy = "Check FLEETLAKE_V3_TOKEN." if api is Api.V3 else WRONG_KEYS
+            return CredentialsRefused(what, remedy=remedy)
         if status in _UNAVAILABLE:
             return EndpointUnavailable(
                 what, remedy=f"The role of the keys may not read it, or {root} is wrong."

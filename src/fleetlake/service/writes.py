@@ -20,6 +20,7 @@ from fleetlake.errors import (
 from fleetlake.service.bodies import retry_after
 from fleetlake.service.client import Client
 from fleetlake.service.retry import with_retries
+from fleetlake.settings import WRONG_KEYS
 
 ATTEMPTS = 4
 WITHIN = timedelta(minutes=2)
@@ -30,7 +31,7 @@ _NO_RIGHTS = (
 )
 _GONE = "It was deleted meanwhile, or FLEETLAKE_BASE_URL is wrong: list it again."
 _REFUSALS: dict[int, tuple[type[ServiceError], str]] = {
-    401: (CredentialsRefused, "Check the four FLEETLAKE_*_API_* settings."),
+    401: (CredentialsRefused, WRONG_KEYS),
     403: (EndpointUnavailable, _NO_RIGHTS),
     404: (EndpointUnavailable, _GONE),
     405: (EndpointUnavailable, _NO_RIGHTS),

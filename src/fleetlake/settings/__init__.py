@@ -13,6 +13,7 @@ with without_plugins():
         KEY_SETTINGS,
         PREFIX,
         SECRET_SETTINGS,
+        WRONG_KEYS,
         ClockTrust,
         Settings,
     )
@@ -24,6 +25,7 @@ __all__ = [
     "KEY_SETTINGS",
     "PREFIX",
     "SECRET_SETTINGS",
+    "WRONG_KEYS",
     "ClockTrust",
     "Settings",
     "VendorWords",

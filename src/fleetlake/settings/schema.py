@@ -92,6 +92,10 @@ def root_url(value: str) -> str:
 
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
+WRONG_KEYS = (
+    f"Check {', '.join(f'FLEETLAKE_{name.upper()}' for name in KEY_SETTINGS)}: the service does "
+    "not say which of them is wrong."
+)
 
 SECRET_SETTINGS = frozenset({*KEY_SETTINGS, "v3_token", "dashboard_token", "push_secrets"})
 """Settings that are secrets; others, such as an address, may contain one."""

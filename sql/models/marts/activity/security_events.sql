@@ -18,7 +18,7 @@ with events as (
         coalesce(
             {{ json_text('a.info', 'ip') }},
             {{ json_text('a.info', 'info.ip') }},
-            case when a.alert_type = 'mgr_login_failure' then {{ login_address('a.description') }} end
+            case when a.alert_type in ('mgr_login_failure', 'ip_banned') then {{ login_address('a.description') }} end
         ) as ip_address,
         a.description,
         a.detected_at as occurred_at
