@@ -119,14 +119,14 @@ test-dashboard: $(READY) $(BROWSER)/.ready  ## Look at every page of the dashboa
 dashboard-picture: $(READY) $(BROWSER)/.ready  ## Take the picture of README and docs again, of the demo's lake (needs chromium)
 	@$(BIN)/python -m tests.dashboard.picture
 
-$(BROWSER)/.ready: requirements-browser.lock
+$(BROWSER)/.ready: requirements/browser.lock
 	@echo "Setting up $(BROWSER): half a minute, once."
 	@$(PYTHON) -m venv $(BROWSER)
 	@$(BROWSER)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@npm pack --silent --pack-destination $(BROWSER) axe-core@4.14.1 > /dev/null
 	@touch $@
 
-$(SITE)/.ready: requirements-docs.lock
+$(SITE)/.ready: requirements/docs.lock
 	@echo "Setting up $(SITE): half a minute, once."
 	@$(PYTHON) -m venv $(SITE)
 	@$(SITE)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
@@ -167,7 +167,7 @@ test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare 
 	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
 	  $(BIN)/python -m pytest -q -m spark tests/marts tests/exporters
 
-$(SPARK)/.ready: requirements-spark.lock
+$(SPARK)/.ready: requirements/spark.lock
 	@echo "Setting up $(SPARK): a few minutes, once."
 	@$(PYTHON) -m venv $(SPARK)
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
@@ -230,7 +230,7 @@ CONNECTORS := $(patsubst %,$(BENCH)-%/.ready,airbyte singer singer-target)
 bench: $(READY) $(BENCH)/.ready $(CONNECTORS)  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
 	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
 
-$(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements-bench%.lock
+$(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements/bench%.lock
 	@echo "Setting up $(@D): a minute, once."
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
@@ -280,11 +280,8 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
-	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
-	@for group in bench bench-airbyte bench-singer bench-singer-target; do \
-	  $(LOCK) --group $$group --output-file requirements-$$group.lock > /dev/null || exit 1; done
-	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
-	@$(LOCK) --group browser --output-file requirements-browser.lock > /dev/null
+	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs spark; do \
+	  $(LOCK) --group $$group --output-file requirements/$$group.lock > /dev/null || exit 1; done
 
 clean:  ## Remove .venv, caches, and what the demo and simulations left in data
 	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
