@@ -115,6 +115,24 @@
     {{ return(false) }}
 {%- endmacro %}
 
+{# Whether samples cover a whole UTC day: they neither begin nor end within it. A sample whose period
+   began at midnight may be an hour long. Samples from after the last read have a wrong clock. #}
+{% macro is_sampled_whole(date, first, last) -%}
+    coalesce({{ first }} <= {{ day_start(date) }} + interval 1 hour
+        and least({{ last }}, (select max(read_until) + interval {{ var('clock_ahead_s') }} second from {{ source('meta', 'reads') }}))
+            >= {{ day_start(date) }} + interval 1 day, false)
+{%- endmacro %}
+
+{# Post-hook: a day becomes complete without a new sample of the same interface. #}
+{% macro mark_complete(date) -%}
+    {% if is_incremental() %}
+    update {{ this }} set is_complete = not is_complete, built_at = {{ built_at() }}
+    where is_complete <> {{ is_sampled_whole(
+        date, '(select min(first_sampled_at) from ' ~ this ~ ')', '(select max(last_sampled_at) from ' ~ this ~ ')'
+    ) }}
+    {% endif %}
+{%- endmacro %}
+
 {# The time at which the build computed a row. #}
 {% macro built_at() -%}
     cast('{{ run_started_at }}' as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }})

@@ -198,6 +198,24 @@ def test_trips_before_a_router_or_group_is_renamed_get_the_new_name(lake_path, a
 
 
 @pytest.mark.proof
+def test_a_day_becomes_complete_when_any_interface_has_a_later_sample(lake_path, add):
+    select = "+data_usage_daily +signal_daily"
+    days = "select net_device_id, {0}_date::varchar, is_complete from marts.{1} order by all"
+    marts = {"usage": "data_usage_daily", "signal": "signal_daily"}
+    found = []
+    for samples, is_full in (([(5, -1, 1), (5, 0, 1)], False), ([(6, 2, 1)], False), ([], True)):
+        add(lake_path, "net_device_usage_samples", *(usage(*one) for one in samples))
+        add(lake_path, "net_device_signal_samples", *(signal(*one) for one in samples))
+        build_marts(lake_path, select=select, is_full=is_full)
+        with open_lake(lake_path, read_only=True) as lake:
+            found.append([lake.rows(days.format(*one)) for one in marts.items()])
+
+    first, second = (5, "2026-05-31", False), (5, "2026-06-01", False)
+    assert found[0] == [[first, second]] * 2
+    assert found[1] == found[2] == [[first, (*second[:2], True), (6, "2026-06-03", False)]] * 2
+
+
+@pytest.mark.proof
 def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_build(lake_path, add):
     lake = lake_path
     select = "+data_usage_daily +security_events"

@@ -257,6 +257,8 @@ select
     signal_dbm,
     rsrp_dbm,
     sinr_db,
+    rsrp_5g_dbm,
+    sinr_5g_db,
 
     fix_date,
     fixed_at,

@@ -5,7 +5,7 @@
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['net_device_id', 'signal_date']},
     pre_hook="{{ forget(touched_signal_days()) }}",
-    post_hook="{{ remember_built() }}"
+    post_hook=["{{ mark_complete('signal_date') }}", "{{ remember_built() }}"]
 ) }}
 
 with samples as (
@@ -38,6 +38,12 @@ select
     {{ exact_mean('sinr_5g_db') }} as mean_sinr_5g_db,
     min(sinr_5g_db) as min_sinr_5g_db,
 
+    count(rsrp_5g_highband_dbm) as samples_5g_highband,
+    {{ exact_mean('rsrp_5g_highband_dbm') }} as mean_rsrp_5g_highband_dbm,
+    {{ exact_mean('rsrq_5g_highband_db') }} as mean_rsrq_5g_highband_db,
+    {{ exact_mean('sinr_5g_highband_db') }} as mean_sinr_5g_highband_db,
+
+    {{ is_sampled_whole('signal_date', 'min(min(sampled_at)) over ()', 'max(max(sampled_at)) over ()') }} as is_complete,
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at

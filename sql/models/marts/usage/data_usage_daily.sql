@@ -5,7 +5,7 @@
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['net_device_id', 'usage_date']},
     pre_hook="{{ forget(touched_usage_days()) }}",
-    post_hook="{{ remember_built() }}"
+    post_hook=["{{ mark_complete('usage_date') }}", "{{ remember_built() }}"]
 ) }}
 
 with samples as (
@@ -44,6 +44,7 @@ select
     {{ whole_number(seconds_of_day('covered_s', 6)) }} as sampled_s,
     {{ whole_number(seconds_of_day('greatest(least(covered_s, coalesce(uptime_s, 0)), 0)', 6)) }} as connected_s,
 
+    {{ is_sampled_whole('usage_date', 'min(min(sampled_at)) over ()', 'max(max(sampled_at)) over ()') }} as is_complete,
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at
