@@ -221,6 +221,11 @@ TIMELINES = {
         ("2 08:00:10 - 2 08:00:12? wan>A", *USUAL),
         (48610, 1790, 0, 36000),
     ),
+    "the return is missing, and the cable is pulled two days later": Timeline(
+        "1 08:00:00 wan lost\n 1 08:00:10 failover\n 1 08:00:12 A up\n"
+        "10:00:00 wan unplugged\n 10:00:10 failover\n 10:00:12 A up" + BACK,
+        ("1 08:00:10 - 1 08:00:12? wan>A", *USUAL),
+    ),
     "the return is missing, and nothing follows": Timeline(
         "1 10:00:00 wan lost\n 1 10:00:10 failover\n 1 10:00:12 A up",
         ("1 10:00:10 - 1 10:00:12? wan>A",),

@@ -27,10 +27,11 @@ select
     lead(detected_at) over track as after_at,
     min(case when wan_state = 'connected' then detected_at end)
         over (track rows between 1 following and unbounded following) as connected_at,
-    -- Unplugging what is disconnected is not another loss.
+    -- Unplugging what is disconnected is not another loss, while it is known to be disconnected.
     wan_state = 'lost' and coalesce(lag(wan_state) over track, '') = 'lost' and (
         {{ seconds_between('lag(detected_at) over track', 'detected_at') }} <= {{ var('failover_match_s') }}
-        or (wan_alert_type like '%unplugged' and lag(wan_alert_type) over track not like '%unplugged')
+        or (wan_alert_type like '%unplugged' and lag(wan_alert_type) over track not like '%unplugged'
+            and {{ seconds_between('lag(detected_at) over track', 'detected_at') }} <= {{ var('backup_evidence_s') }})
     ) as is_repeat
 
 from states
