@@ -23,6 +23,7 @@ from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.view import View
 from fleetsim.world import batteries, trips
 from fleetsim.world.plans import OUTAGE_REASONS, DayPlan
+from fleetsim.world.tellings import TELLINGS
 from fleetsim.world.traffic import carried_between
 from fleetsim.world.wrong_fixes import wrong_spells
 
@@ -50,6 +51,7 @@ def failover_episodes(view: View, until: int) -> Iterator[Fact]:
         bay = rows * SLOTS_PER_ROUTER + slot
         backup = fleet.moves.bay_of(bay, start)
         names, carrier = device_names(view, backup, bay), fleet.moves.carrier_of(backup, start)
+        told_as = [TELLINGS[number].name for number in found["telling"].tolist()]
         for index, row in enumerate(rows.tolist()):
             yield {
                 "router_id": int(fleet.router_id[row]),
@@ -66,6 +68,7 @@ def failover_episodes(view: View, until: int) -> Iterator[Fact]:
                     found["number"][index] or found["carried_until"][index] < found["end"][index]
                 ),
                 "is_second": bool(found["number"][index]),
+                **({"telling": told_as[index]} if view.world.has_tellings else {}),
             }
 
 

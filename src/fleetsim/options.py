@@ -20,8 +20,9 @@ class SimulatorOptions:
     `now` is the start of the clock (the wall clock's time if None); the fleet's history begins
     `days` before it. `speed` is simulated seconds per wall second; 0 means frozen. If `rules` is
     false, the account starts without alert rules, as a new account does, and so without alerts. If
-    `flapping` is true, some wired sites fail over again and again around midnight. If `roads` is
-    true, vehicles drive as people do, and report in many ways. `vendor_words` are the vendor's
+    `flapping` is true, some wired sites fail over again and again around midnight. If
+    `tellings` is true, alerts tell of failovers in many orders. If `roads` is true, vehicles drive
+    as people do, and report in many ways. `vendor_words` are the vendor's
     words for those of the service contract.
     """
 
@@ -34,6 +35,7 @@ class SimulatorOptions:
     scenario: str | None = None
     rules: bool = True
     flapping: bool = False
+    tellings: bool = False
     roads: bool = False
     vendor_words: Mapping[str, str] = field(default_factory=dict)
 

@@ -111,6 +111,7 @@ def start_simulation(options: SimulatorOptions, send: Sender | None = None) -> S
         started_at,
         clock.started_at,
         has_flapping=options.flapping,
+        has_tellings=options.tellings,
         has_roads=options.roads,
     )
     ledger = Ledger(world.draws)

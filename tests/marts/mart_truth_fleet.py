@@ -98,9 +98,7 @@ class Fleet:
         return datetime.fromisoformat(self.ask("GET", "/sim/state").json()["now"])
 
 
-def born(
-    *, routers: int, seed: int, lake: Path, flapping: bool = False, roads: bool = False
-) -> Fleet:
+def born(*, routers: int, seed: int, lake: Path, **more: bool) -> Fleet:
     """Return a fleet at the start of its history."""
     history_days = HISTORY / timedelta(days=1)
     options = SimulatorOptions(
@@ -109,8 +107,7 @@ def born(
         seed=seed,
         now=BORN,
         speed=0,
-        flapping=flapping,
-        roads=roads,
+        **more,
     )
     return Fleet(options, lake)
 

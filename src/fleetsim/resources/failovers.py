@@ -53,6 +53,7 @@ def failovers_of(world: World, day: int) -> Block:
                     again, plan.second_failover_at[row] - NOTICED_AFTER, plan.outage.start[row]
                 ),
                 "reason": np.where(again, plan.outage_reason[row] % CABLE, plan.outage_reason[row]),
+                "telling": plan.telling[row],
             }
         )
 

@@ -14,6 +14,7 @@ from fleetsim.world.clocks import clock_error
 from fleetsim.world.occurrences import Occurrences
 from fleetsim.world.people import failed_logins, lockouts
 from fleetsim.world.plans import CABLE, LINK, NOTICED_AFTER, DayPlan
+from fleetsim.world.tellings import told
 from fleetsim.world.world import World
 
 CONNECTION_DELAY = MINUTE
@@ -93,15 +94,27 @@ def _outages(found: Occurrences, day: Day) -> None:
     back = np.where(wired, CODE["ethernet_wan_connected"], CODE["modem_wan_connected"])
     reason = plan.outage_reason
     start, end = plan.outage.start, plan.outage.end
-    found.add(happens, start + SECOND, router, lost, slot=primary, value=reason)
-    found.add(happens, plan.failover_at, router, CODE["failover_event"], slot=backup, value=primary)
-    connected = plan.failover_at + 2 * SECOND
+    telling = {name: told(plan.telling, name) for name in ("lost_after", "up_after", "repeats")}
+    says_loss = happens & (telling["lost_after"] < NEVER)
+    says_back, says_standby = (
+        happens & (told(plan.telling, name) != 0) for name in ("says_back", "says_standby")
+    )
+    found.add(says_loss, start + telling["lost_after"], router, lost, slot=primary, value=reason)
+    failover, failover_at = CODE["failover_event"], plan.failover_at
+    in_use = np.minimum(plan.second_failover_at, end) - failover_at
+    for number in range(telling["repeats"].max(initial=0) + 1):
+        at = failover_at + in_use // (telling["repeats"] + 1) * number
+        keep = happens & (number <= telling["repeats"])
+        found.add(keep, at, router, failover, slot=backup, value=primary)
+    connected = failover_at + np.minimum(telling["up_after"], np.maximum(in_use // 2, 2 * SECOND))
     found.add(happens, connected, router, CODE["modem_wan_connected"], slot=backup, value=reason)
     plugged = CODE["ethernet_wan_plugged"]
-    found.add(happens & unplugged, end - SECOND, router, plugged, slot=primary, value=reason)
-    found.add(happens, end + SECOND, router, back, slot=primary, value=reason)
+    found.add(
+        happens & unplugged & says_back, end - SECOND, router, plugged, slot=primary, value=reason
+    )
+    found.add(says_back, end + SECOND, router, back, slot=primary, value=reason)
     standby = CODE["modem_wan_standby"]
-    found.add(happens, end + 5 * SECOND, router, standby, slot=backup, value=reason)
+    found.add(says_standby, end + 5 * SECOND, router, standby, slot=backup, value=reason)
     _backup_fails(found, day)
     tunnel = happens & day.world.draws.chance(_TUNNEL_ODDS, "tunnel", router)
     found.add(tunnel, start + 20 * SECOND, router, CODE["ipsec_tunnel_down"], slot=primary)
@@ -114,12 +127,15 @@ def _backup_fails(found: Occurrences, day: Day) -> None:
     at, end, reason = plan.second_failover_at, plan.outage.end, plan.outage_reason % CABLE
     backup, other = fleet.backup[router], fleet.other_backup[router]
     again = at < NEVER
+    standby = again & (told(plan.telling, "says_standby") != 0)
     lost, back = CODE["modem_wan_disconnected"], CODE["modem_wan_connected"]
     found.add(again, at - NOTICED_AFTER + SECOND, router, lost, slot=backup, value=reason)
     found.add(again, at, router, CODE["failover_event"], slot=other, value=backup)
     found.add(again, at + 2 * SECOND, router, back, slot=other, value=reason)
-    found.add(again, end + SECOND, router, back, slot=backup, value=reason)
-    found.add(again, end + 6 * SECOND, router, CODE["modem_wan_standby"], slot=other, value=reason)
+    found.add(standby, end + SECOND, router, back, slot=backup, value=reason)
+    found.add(
+        standby, end + 6 * SECOND, router, CODE["modem_wan_standby"], slot=other, value=reason
+    )
 
 
 def _connection(found: Occurrences, day: Day) -> None:

@@ -15,6 +15,7 @@ from fleetsim.units import HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world import batteries, trips
 from fleetsim.world.batteries import Ageing
 from fleetsim.world.spells import Spells, day_start, none_like
+from fleetsim.world.tellings import TELLINGS, told
 
 POWER, LINK, REBOOT = range(3)
 """Why a router is offline."""
@@ -53,6 +54,8 @@ class DayPlan:
     second_failover_at: Ints
     """When the backup failed too and the other modem took over; NEVER if it did not fail."""
     outage_reason: Ints
+    telling: Ints
+    """The position in `TELLINGS` of how alerts tell of the outage."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Planner:
     ageing: Ageing
     started_at: int
     has_flapping: bool = False
+    has_tellings: bool = False
 
     def plan(self, router: Ints, day: Ints) -> DayPlan:
         """Return the plans of routers on service days."""
@@ -90,6 +94,7 @@ class Planner:
             failover_at=failover_at,
             second_failover_at=self._second_failover(router, day, failover_at, outage),
             outage_reason=self._reason(router, day),
+            telling=self._telling(router, day),
         )
 
     def _second_failover(self, router: Ints, day: Ints, failover_at: Ints, outage: Spells) -> Ints:
@@ -98,9 +103,15 @@ class Planner:
         length = np.where(outage.happens, outage.end - failover_at, 0)
         fails = fleet.habits.backup_fails[router] & (fleet.primary[router] == WIRED)
         fails |= self._flaps(router)
+        fails |= (told(self._telling(router, day), "backup_fails") != 0) & (
+            fleet.primary[router] == WIRED
+        )
         share = self.draws.between(0.35, 0.65, "backup-fails", router, day)
         second = np.where(outage.happens, failover_at, 0) + (share * length).astype(np.int64)
         return np.where(fails & (length >= _LONG_OUTAGE), second, NEVER)
+
+    def _telling(self, router: Ints, day: Ints) -> Ints:
+        return np.asarray((router + day) % (len(TELLINGS) if self.has_tellings else 1))
 
     def _reason(self, router: Ints, day: Ints) -> Ints:
         """Return why the primary WAN fails; only a wired WAN can lose its cable."""

@@ -28,6 +28,8 @@ class World:
     clock_start: int
     has_flapping: bool = False
     """Whether the links of some wired sites flap."""
+    has_tellings: bool = False
+    """Whether alerts tell of outages in many orders."""
     has_roads: bool = False
     """Whether vehicles drive and report as people and receivers do."""
 
@@ -55,7 +57,12 @@ class World:
     def planner(self) -> Planner:
         """Return the planner of the routers' days."""
         return Planner(
-            self.draws, self.fleet, self.ageing, self.started_at, has_flapping=self.has_flapping
+            self.draws,
+            self.fleet,
+            self.ageing,
+            self.started_at,
+            has_flapping=self.has_flapping,
+            has_tellings=self.has_tellings,
         )
 
     @cached_property
