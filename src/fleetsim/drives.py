@@ -18,6 +18,8 @@ UNKNOWN_AFTER: Final = HOUR // 2
 _LAST_LIGHT: Final = 150
 """Seconds before the end of a leg in town without traffic lights."""
 _DOUBLED: Final = 0.1
+_STANDING_KMH: Final = 2
+_NOISE_M: Final = 100
 
 
 @dataclass(frozen=True)
@@ -199,11 +201,16 @@ def _report(
 def seen_trips(fixes: Sequence[ReportedFix], trip: Trip) -> Iterator[tuple[Trip, float]]:
     """Yield what fixes can show of a trip: its parts, and each part's length between fixes.
 
-    A trip is cut where no fix was taken for half an hour. Straight lines between fixes that are far
-    apart cut corners: no mart can know better.
+    A trip is cut where no fix was taken for half an hour, and ends between fixes that report
+    standing and are no further apart than noise. Straight lines between fixes that are far apart
+    cut corners: no mart can know better.
     """
     first = max((n for n, f in enumerate(fixes) if f.moment.second <= trip.started), default=0)
     last = next((n for n, f in enumerate(fixes) if f.moment.second >= trip.ended), len(fixes) - 1)
+    while first < last - 1 and _shows_standing(fixes[first], fixes[first + 1]):
+        first += 1
+    while first < last - 1 and _shows_standing(fixes[last - 1], fixes[last]):
+        last -= 1
     moments = [fix.moment for fix in fixes[first : last + 1]]
     cuts = [
         n
@@ -219,3 +226,11 @@ def seen_trips(fixes: Sequence[ReportedFix], trip: Trip) -> Iterator[tuple[Trip,
             continue  # a moment is no part
         started, ended = max(part[0].second, trip.started), min(part[-1].second, trip.ended)
         yield Trip(started, ended, trip.metres if len(part) == len(moments) else seen), seen
+
+
+def _shows_standing(before: ReportedFix, after: ReportedFix) -> bool:
+    """Return whether a vehicle between two fixes may have stood still, as both report."""
+    if before.kmh is None or after.kmh is None:
+        return False
+    way = math.hypot(after.east - before.east, after.north - before.north)
+    return max(before.kmh, after.kmh) < _STANDING_KMH and way < _NOISE_M
