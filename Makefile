@@ -279,7 +279,7 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
-	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
+	@$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock > /dev/null
 	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs spark; do \
 	  $(LOCK) --group $$group --output-file requirements/$$group.lock > /dev/null || exit 1; done
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -82,11 +83,19 @@ def needs_of(name: str, extras: Extras) -> Iterator[tuple[str, Extras]]:
     Needs of other machines count too, because the lock is for all of them.
     """
     package = installed(name)
-    for line in (package and package.requires) or ():
+    tools = development() if name == OURS and DEVELOPMENT in extras else ()
+    for line in (*((package and package.requires) or ()), *tools):
         need = Requirement(line)
         by_extra = need.marker is not None and "extra" in str(need.marker)
         if not by_extra or any(need.marker.evaluate({"extra": extra}) for extra in extras):
             yield canonicalize_name(need.name), frozenset(need.extras)
+
+
+def development() -> list[str]:
+    """Return what development alone needs, as the project's dependency group says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    tools: list[str] = project["dependency-groups"][DEVELOPMENT]
+    return tools
 
 
 def needs_below(extras: Extras) -> dict[str, set[str]]:
@@ -157,7 +166,7 @@ def dependencies(packages: list[Locked], own: str) -> list[dict[str, Any]]:
     refs: dict[str, list[str]] = {OURS: [own]}
     for package in packages:
         refs.setdefault(package.name, []).append(package.purl)
-    needs = needs_below(own_extras())
+    needs = needs_below(own_extras() | {DEVELOPMENT})
     return [
         {
             "ref": ref,
