@@ -24,8 +24,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.backups import backup as backups
 from fleetlake.lake.backups.backup import back_up, copy_catalog
-from fleetlake.lake.backups.backup_target import PART, BackupTarget, copy_all
-from fleetlake.lake.backups.manifest import MARK
+from fleetlake.lake.backups.backup_target import MARK, PART, BackupTarget, copy_all
 from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING
 from fleetlake.lake.integrity.checksums import keep_checksums

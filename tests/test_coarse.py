@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind, Privacy
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import marts
-from fleetlake.publishing.coarse import revealed_in_marts
+from fleetlake.publishing.layout import revealed_in_marts
 from fleetlake.publishing.publish import publish
 from fleetlake.publishing.snapshot_folders import is_published_coarse
 

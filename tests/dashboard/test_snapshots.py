@@ -13,7 +13,7 @@ from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot,
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import read_report
 from fleetlake.dashboard.web_app import create_dashboard
-from fleetlake.publishing.coarse import coarse_columns
+from fleetlake.publishing.layout import coarse_columns
 from tests.dashboard.asking import answer_of, ask, rows_of
 from tests.dashboard.world import World
 

@@ -2,6 +2,9 @@
 
 The lenient reader uses these functions. Each returns the value as stored, None for null, or
 raises ValueError saying what is wrong.
+
+The hosts of the service's own URLs vary from read to read. So where content is compared, they are
+left out. What is stored is the text that the service sent.
 """
 
 import math
@@ -15,6 +18,23 @@ import msgspec
 
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Kind
+
+ROOT = re.compile(rb"/api/v[23]/")
+"""What each of the service's URLs contains, in bytes."""
+
+_HOST = re.compile(r'https?://[^/?#\s"\\]+(?=/api/v[23]/)', re.IGNORECASE)
+
+
+def without_hosts(text: str) -> str:
+    """Return a text, or JSON text, without the hosts of the service's own URLs in it.
+
+    >>> without_hosts('{"self":"https://us0.example/api/v3/users/7"}')
+    '{"self":"/api/v3/users/7"}'
+    >>> without_hosts("https://other.example/page")
+    'https://other.example/page'
+    """
+    return _HOST.sub("", text)
+
 
 INT64_LIMIT = 2**63
 

@@ -8,11 +8,13 @@ and the next export starts from the mark that the target returns.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, Self
 
 import pyarrow as pa
 
-from fleetlake.errors import ExportFailed
+from fleetlake.errors import ExportFailed, LakeError
+from fleetlake.machine.ownership import require_own
 
 KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "JSON")
 """The column types that every target supports; all others are cast to one of them."""
@@ -110,3 +112,18 @@ def reported(rows: pa.RecordBatchReader, on_rows: Callable[[int], None]) -> pa.R
             yield batch
 
     return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+
+def require_own_parts(root: Path | None, *parts: str) -> None:
+    """Refuse a folder, or a part of it, that belongs to another user; None skips the check.
+
+    Another user who can write to the folder could plant a file or a symbolic link there.
+    Raises: ExportFailed, which names that user.
+    """
+    if root is None:
+        return
+    for path in (root, *(root / part for part in parts)):
+        try:
+            require_own(path, "export", otherwise="export to a folder of your own")
+        except LakeError as error:
+            raise ExportFailed(error.what, remedy=error.remedy) from None

@@ -8,8 +8,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
-from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
-from fleetlake.exporters.local import require_own_parts
+from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table, require_own_parts
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
 

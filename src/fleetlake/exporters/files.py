@@ -21,9 +21,8 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from fleetlake.exporters.contract import ExportMark, TableChanges
+from fleetlake.exporters.contract import ExportMark, TableChanges, require_own_parts
 from fleetlake.exporters.geometry import GEOMETRY
-from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.machine.atomic_files import write_atomically

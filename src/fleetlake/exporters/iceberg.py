@@ -16,8 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, Transaction
 
-from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
-from fleetlake.exporters.local import require_own_parts
+from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table, require_own_parts
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
 

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
 from fleetlake.endpoints.relations import Thing
-from fleetlake.lake.connection import Lake
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.settings import load_settings
 
 OVERLAP = timedelta(minutes=10)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fleetlake.lake.connection import Lake
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import Lake, has_meta
 
 
 class EventKind(StrEnum):

@@ -17,9 +17,8 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
-from fleetlake.lake.connection import Lake
+from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.meta_tables import has_meta
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import quoted

@@ -6,8 +6,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from fleetlake.lake.connection import Lake
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import Lake, has_meta
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.endpoints.relations import Thing
-from fleetlake.lake.connection import Lake
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.text.word_windows import as_words, count_words, redact, redact_json
 
 _WORDS = "words"

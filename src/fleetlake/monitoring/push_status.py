@@ -12,7 +12,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.confirmation import polled_endpoint
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import has_meta
 from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT
 from fleetlake.planning.push_destinations import PushDestination, PushState, remedy_of
 from fleetlake.receiving.drain import read_positions

@@ -11,9 +11,9 @@ from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
+from fleetlake.lake.connection import has_meta
 from fleetlake.lake.evolution.drift import Misfit, misfits
 from fleetlake.lake.gaps import Gap, gaps
-from fleetlake.lake.meta_tables import has_meta
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.run_log import StaleMart, stale_marts
 from fleetlake.lake.watermarks import all_proven_intervals

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
-from fleetlake.lake.meta_tables import has_meta
+from fleetlake.lake.connection import has_meta
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (

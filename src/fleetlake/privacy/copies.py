@@ -16,8 +16,7 @@ from fleetlake.dashboard.report_files import remove_reports, reports_folder, wri
 from fleetlake.exporters import TARGETS, Target
 from fleetlake.exporters.export import address_of, catch_up, renew
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.backups.backup_target import BackupTarget
-from fleetlake.lake.backups.manifest import STAMP
+from fleetlake.lake.backups.backup_target import STAMP, BackupTarget
 from fleetlake.privacy.receipt import OutletReceipt, attempted
 from fleetlake.publishing.publish import publish, published_folder
 from fleetlake.publishing.snapshot_folders import (

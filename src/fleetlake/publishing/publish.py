@@ -37,8 +37,7 @@ from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.marts.catalogue import Description
 from fleetlake.marts.descriptions import comments, descriptions_of, parquet_metadata
-from fleetlake.publishing.coarse import coarse_columns
-from fleetlake.publishing.layout import layout_of, read_call
+from fleetlake.publishing.layout import coarse_columns, layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
     DESCRIPTION,
     MARKER,

@@ -28,10 +28,10 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.connection import has_meta
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
-from fleetlake.lake.meta_tables import has_meta
 from fleetlake.lake_address import LakeAddress
 from fleetlake.receiving.journal_table import (
     Batch,

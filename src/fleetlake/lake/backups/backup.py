@@ -26,14 +26,19 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.backups.backup_target import (
+    CATALOGS,
+    FILES,
+    MANIFESTS,
+    MARK,
     PART,
+    STAMP,
     BackupTarget,
+    Manifest,
     OnCopied,
     copy_all,
     ignore_progress,
     sha256_of,
 )
-from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, STAMP, Manifest
 from fleetlake.lake.catalog import open_as_is, require_lake
 from fleetlake.lake.ducklake import end_removals, files_in, identity_of
 from fleetlake.lake.evolution.format import this_release

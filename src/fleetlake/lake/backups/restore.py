@@ -12,14 +12,15 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.backups.backup_target import (
+    FILES,
     PART,
     BackupTarget,
+    Manifest,
     OnCopied,
     copy_all,
     ignore_progress,
     sha256_of,
 )
-from fleetlake.lake.backups.manifest import FILES, Manifest
 from fleetlake.lake.catalog import READY, RESTORING
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.listing import each_of
