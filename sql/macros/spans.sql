@@ -156,3 +156,11 @@
 {% macro bytes_both_ways(in_bytes, out_bytes) -%}
     coalesce({{ byte_count(in_bytes) }} + {{ byte_count(out_bytes) }}, {{ byte_count(in_bytes) }}, {{ byte_count(out_bytes) }})
 {%- endmacro %}
+
+{# Whether health is far above that of the five readings before: the battery was replaced under the same
+   id. A few readings that are too low prove nothing. #}
+{% macro is_replaced(moment) -%}
+    health_pct >= {{ var('battery_replaced_pct') }} + max(health_pct) over (
+        partition by battery_id order by {{ moment }} rows between 5 preceding and 1 preceding
+    )
+{%- endmacro %}

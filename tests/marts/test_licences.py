@@ -1,5 +1,6 @@
 """Licences of devices through moves and regrades, compared with what the service has assigned."""
 
+from collections import defaultdict
 from datetime import datetime, timedelta
 
 import pytest
@@ -63,7 +64,7 @@ def test_licences_are_those_that_the_service_has_assigned_after_each_move_and_re
     assert {state for *_, state in stated} == {"licensed", "ended", "unlicensed"}
 
 
-def test_attention_names_the_licences_that_end_within_90_days_or_have_just_ended(tmp_path):
+def test_attention_names_licences_that_end_within_90_days_and_devices_without_one(tmp_path):
     sim = new_sim(tmp_path, routers=60, days=1)
     sim.ingest(*LOADED)
     build_marts(sim.settings().lake, select="+attention")
@@ -75,12 +76,23 @@ def test_attention_names_the_licences_that_end_within_90_days_or_have_just_ended
         if end is not None and soon <= end <= later
         for left in [end - now]
     }
+    newest: dict[int, list[datetime]] = defaultdict(list)
+    for router, _, _, end in assigned(sim):
+        newest[router] += [end] if end else []
+    without = {router for router, ends in newest.items() if max(ends, default=soon) <= soon}
 
     found = rows(
         sim,
         "select router_id, attention_id.replace('licence ', ''), severity from marts.attention"
-        " where reason = 'licence'",
+        " where reason = 'licence' and attention_id not like 'licence device %'",
+    )
+    unlicensed = rows(
+        sim,
+        "select router_id, severity, since_at from marts.attention"
+        " where attention_id like 'licence device %'",
     )
 
     assert {*found} == expected
     assert {severity for *_, severity in found} == {"urgent", "soon", "watch"}
+    assert sorted(unlicensed) == [(r, "soon", max(newest[r], default=None)) for r in sorted(without)]
+    assert len(without) > 1

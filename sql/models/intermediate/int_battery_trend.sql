@@ -5,15 +5,26 @@
 -- fade accelerates, so a line through the whole life promises years too many. The gauge first shows
 -- 62 when the line passes 62.5, whichever way it rounds. There is no interval: how far the rate will
 -- change depends on the shape of the fade, which the readings do not show in time.
-with points as (
+with days as (
+    select
+        *,
+        {{ is_replaced('reading_date') }} as is_replaced
+    from {{ ref('battery_daily') }}
+    where health_pct between 0 and 100
+),
+
+points as (
     select
         battery_id,
         health_pct,
         last_reported_at,
         max(last_reported_at) over (partition by battery_id) as newest_at,
-        row_number() over (partition by battery_id order by reading_date desc) as newness
-    from {{ ref('battery_daily') }}
-    where health_pct between 0 and 100
+        row_number() over track as newness,
+        max(case when is_replaced then reading_date end) over (
+            partition by battery_id order by reading_date rows between 1 following and unbounded following
+        ) is null as is_present
+    from days
+    window track as (partition by battery_id order by reading_date desc)
 ),
 
 recent as (
@@ -23,7 +34,7 @@ recent as (
         newest_at,
         {{ seconds_between('newest_at', 'last_reported_at') }} / 86400 as day_number
     from points
-    where newness <= {{ var('battery_recent_days') }}
+    where is_present and newness <= {{ var('battery_recent_days') }}
 ),
 
 lines as (

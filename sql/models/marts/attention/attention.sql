@@ -163,6 +163,20 @@ ending as (
             and 86400 * {{ var('licence_watch_days') }}
 ),
 
+-- Whether or not it ever had one: a licence that has just ended, or will, has a row of its own.
+unlicensed as (
+    select
+        asset_endpoint_id,
+        router_id,
+        max(ends_at) as ended_at,
+        {{ last_by('coalesce(licence, subscription_name)', ['ends_at', 'assignment_id']) }} as licence,
+        {{ seconds_between('max(ends_at)', 'max(as_of_at)') }} as ended_s
+    from {{ ref('licences') }}
+    where router_id is not null
+    group by asset_endpoint_id, router_id
+    having count(case when licence_state in ('unlicensed', 'ended') then 1 end) = count(*)
+),
+
 reasons as (
     select * from backups
 
@@ -282,6 +296,21 @@ reasons as (
                 else concat(' ends in ', {{ duration_words('left_s') }}, '.') end
         ) as message
     from ending
+
+    union all
+
+    select
+        'licence' as reason,
+        'soon' as severity,
+        'licences' as mart,
+        concat('device ', asset_endpoint_id) as thing_id,
+        router_id, null, null, null, null,
+        ended_at as since_at,
+        null as due_at,
+        case when ended_at is null then 'The device has no licence.'
+            else concat('The device has no licence: ', licence, ' ended ', {{ duration_words('ended_s') }}, ' ago.') end as message
+    from unlicensed
+    where ended_at is null or ended_s > 86400 * {{ var('licence_ended_days') }}
 
     union all
 

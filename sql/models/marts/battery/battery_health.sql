@@ -8,9 +8,26 @@ with latest as (
     from {{ ref('battery_readings') }}
 ),
 
-life as (
+-- A battery that was replaced may keep its id. Its health then jumps up, and all figures start anew.
+gauged as (
     select
         battery_id,
+        reported_at,
+        {{ is_replaced('reported_at') }} as is_replaced
+    from {{ ref('battery_readings') }}
+    where health_pct between 0 and 100
+),
+
+replaced as (
+    select battery_id, max(reported_at) as replaced_at
+    from gauged
+    where is_replaced
+    group by battery_id
+),
+
+life as (
+    select
+        d.battery_id,
         count(*) as days_with_readings,
         {{ exact_sum('full_cycles') }} as full_cycles,
         {{ exact_sum('observed_s') }} as observed_s,
@@ -19,21 +36,27 @@ life as (
         {{ exact_sum('hot_s') }} as hot_s,
         {{ exact_sum('heat_degree_hours') }} as heat_degree_hours,
         max(max_temperature_c) as max_temperature_c
-    from {{ ref('battery_daily') }}
-    group by battery_id
+    from {{ ref('battery_daily') }} as d
+    left join replaced as p on d.battery_id = p.battery_id
+    where p.replaced_at is null or d.reading_date >= cast(p.replaced_at as date)
+    group by d.battery_id
 ),
 
 discharges as (
-    select battery_id, count(*) as discharges
-    from {{ ref('battery_discharges') }}
-    group by battery_id
+    select d.battery_id, count(*) as discharges
+    from {{ ref('battery_discharges') }} as d
+    left join replaced as p on d.battery_id = p.battery_id
+    where p.replaced_at is null or d.started_at >= p.replaced_at
+    group by d.battery_id
 ),
 
 worn as (
-    select battery_id, min(reported_at) as worn_at
-    from {{ ref('battery_readings') }}
-    where health_pct <= {{ var('battery_worn_pct') }}
-    group by battery_id
+    select r.battery_id, min(r.reported_at) as worn_at
+    from {{ ref('battery_readings') }} as r
+    left join replaced as p on r.battery_id = p.battery_id
+    where r.health_pct <= {{ var('battery_worn_pct') }}
+        and (p.replaced_at is null or r.reported_at >= p.replaced_at)
+    group by r.battery_id
 )
 
 select
@@ -69,6 +92,7 @@ select
     w.worn_at,
     case when n.health_pct > {{ var('battery_worn_pct') }} and t.days_ahead <= {{ var('battery_horizon_days') }} then
         {{ seconds_after('t.newest_at', 'round(t.days_ahead * 86400)') }} end as predicted_worn_at,
+    p.replaced_at,
     b.created_at as first_seen_at,
     n.reported_at
 
@@ -76,6 +100,7 @@ from latest as n
 inner join life as l on n.battery_id = l.battery_id
 left join discharges as d on n.battery_id = d.battery_id
 left join worn as w on n.battery_id = w.battery_id
+left join replaced as p on n.battery_id = p.battery_id
 left join {{ ref('int_battery_trend') }} as t on n.battery_id = t.battery_id
 left join {{ ref('int_batteries') }} as b on n.battery_id = b.battery_id
 left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
