@@ -75,6 +75,28 @@
     where {{ is_new_row() }}
 {%- endmacro %}
 
+{# New versions and those that ended, and the days that have come since for all others. #}
+{% macro touched_health_days() -%}
+    select net_device_id, {{ explode_days('cast(valid_from as date)', 'cast(listed_until as date)') }} as health_date
+    from (
+        select h.*, coalesce(h.valid_to, greatest(h.valid_from, a.known_until)) as listed_until
+        from {{ source('raw', 'net_device_health') }} as h
+        cross join {{ ref('int_as_of') }} as a
+        where h.{{ is_new_row() }}
+    ) as changed
+
+    union
+
+    select net_device_id, {{ explode_days('last_date + 1', 'known_date') }} as health_date
+    from (
+        select h.net_device_id, t.last_date, cast(a.known_until as date) as known_date
+        from {{ source('raw', 'net_device_health') }} as h
+        cross join {{ ref('int_as_of') }} as a
+        cross join (select max(health_date) as last_date from {{ this }}) as t
+        where h.valid_to is null
+    ) as lasting
+{%- endmacro %}
+
 {% macro touched_routers() -%}
     select distinct id
     from {{ source('raw', 'routers') }}

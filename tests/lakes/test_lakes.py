@@ -97,6 +97,18 @@ def test_the_oldest_lake_says_which_release_upgraded_it(
     assert "column" in told
 
 
+def test_the_rows_of_a_list_that_is_kept_as_history_now_are_valid_since_they_were_loaded(
+    tmp_path: Path,
+) -> None:
+    with open_lake(unpack("0.1", tmp_path)) as lake:
+        rows = lake.rows(
+            "select count(*) > 0, bool_and(valid_from = _loaded_at), count(valid_to)"
+            " from raw.net_device_health"
+        )
+
+    assert rows == [(True, True, 0)]
+
+
 @pytest.mark.proof
 def test_a_load_into_a_lake_of_an_earlier_release_adds_only_what_is_new(sim: Sim) -> None:
     first = ingest_as_before(sim)

@@ -198,6 +198,44 @@ def test_trips_before_a_router_or_group_is_renamed_get_the_new_name(lake_path, a
 
 
 @pytest.mark.proof
+def test_a_score_is_kept_for_each_day_also_while_no_load_finds_another(lake_path, add):
+    sql = (
+        "select net_device_id, strftime(health_date, '%d'), health_category, health_score,"
+        " min_health_score from marts.health_daily order by all"
+    )
+
+    def score(device, day, points, category):
+        at = START + timedelta(days=day)
+        changed = {"cellular_health_score": points, "cellular_health_category": category}
+        return {"id": device, "net_device_id": device, "valid_from": at, **changed}
+
+    found = []
+    for day, scores, is_full in (
+        (0, [score(5, 0, 70, "good"), score(6, 0, 90, "excellent")], False),
+        (2, [], False),
+        (3, [score(5, 3, 20, "poor")], False),
+        (3, [], True),
+    ):
+        with open_lake(lake_path) as lake:
+            for one in scores:
+                lake.execute(
+                    "update raw.net_device_health set valid_to = ? where id = ?",
+                    [one["valid_from"], one["id"]],
+                )
+        add(lake_path, "net_device_health", *scores)
+        add(lake_path, "net_device_usage_samples", usage(5, day, 1))
+        build_marts(lake_path, select="+health_daily", is_full=is_full)
+        with open_lake(lake_path, read_only=True) as lake:
+            found.append(lake.rows(sql))
+
+    good, best = ("good", 70, 70), ("excellent", 90, 90)
+    assert found[0] == [(5, "01", *good), (6, "01", *best)]
+    assert found[1] == [(d, f"0{n}", *one) for d, one in ((5, good), (6, best)) for n in (1, 2, 3)]
+    assert found[2] == sorted([*found[1], (5, "04", "poor", 20, 20), (6, "04", *best)])
+    assert found[3] == found[2]
+
+
+@pytest.mark.proof
 def test_a_day_becomes_complete_when_any_interface_has_a_later_sample(lake_path, add):
     select = "+data_usage_daily +signal_daily"
     days = "select net_device_id, {0}_date::varchar, is_complete from marts.{1} order by all"

@@ -1,14 +1,5 @@
--- Grain: one row per scored interface.
+-- Grain: one row per scored interface, as it is now.
 -- Kind: view.
 
-select
-    account_profile,
-    id as net_device_health_id,
-    net_device_id,
-
-    cellular_health_category as health_category,
-    cellular_health_score as health_score,
-
-    _loaded_at as loaded_at
-
-from {{ source('raw', 'net_device_health') }}
+select * from {{ ref('stg_net_device_health_history') }}
+where valid_to is null

@@ -27,7 +27,7 @@ class Raw(Schema):
     net_device_metrics: Table
     """The latest signal and traffic counters of each interface."""
     net_device_health: Table
-    """The service's own score of each modem's link."""
+    """The service's own score of each modem's link, and its history."""
     locations: Table
     """The latest location of each device."""
     batteries: Table
@@ -152,6 +152,8 @@ class Marts(Schema):
     """How old the data of each endpoint is, and where it has holes."""
     signal_daily: Table
     """Signal of each modem, per day."""
+    health_daily: Table
+    """The service's own score of each modem's link, per day."""
     data_usage_daily: Table
     """Bytes moved by each interface, per day."""
     data_usage_month: Table

@@ -124,9 +124,9 @@ ROWS = (
     ),
     Endpoint(
         name="net_device_health",
-        about="The service's own score of each modem's link.",
+        about="The service's own score of each modem's link, and its history.",
         key=("id",),
-        mode=Mode.UPSERT,
+        mode=Mode.HISTORY,
         cursor=BY_ID,
         columns=columns_of(
             "net_device_health",

@@ -294,6 +294,8 @@ def create_missing(lake: Lake) -> None:
             lake.execute(f"call lake.set_option('parquet_row_group_size', {ROW_GROUP_ROWS})")
         for endpoint, column in gained:
             fill_gained(lake, endpoint, column)
+        for name in _newly_versioned(present):
+            lake.execute(f"update raw.{quoted(name)} set valid_from = _loaded_at")
         register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
         note_format(lake)
     add_statistics(lake)
@@ -314,6 +316,16 @@ def _gained(present: _Present) -> list[tuple[Endpoint, Column]]:
         if ("raw", endpoint.name) in present
         for column in endpoint.columns
         if column.name not in present["raw", endpoint.name]
+    ]
+
+
+def _newly_versioned(present: _Present) -> list[str]:
+    """Return the lists that this release keeps as history, and the lake's release did not."""
+    return [
+        name
+        for name, endpoint in ENDPOINTS.items()
+        if endpoint.mode is Mode.HISTORY
+        and "valid_from" not in present.get(("raw", name), {"valid_from"})
     ]
 
 
