@@ -69,11 +69,7 @@ losses as (
         s.record_from,
         w.*,
         {{ seconds_between('w.detected_at', 's.started_at') }} as early_s,
-        w.connected_at is null or w.connected_at > s.started_at as is_still_lost,
-        row_number() over (
-            partition by w.alert_id
-            order by case when s.started_at >= w.detected_at then 0 else 1 end, s.started_at, s.start_id
-        ) as start_number
+        w.connected_at is null or w.connected_at > s.started_at as is_still_lost
     from dated as s
     inner join {{ ref('int_wan_states') }} as w
         on s.router_id = w.router_id
@@ -83,36 +79,51 @@ losses as (
     where w.wan_state = 'lost'
 ),
 
-ranked as (
+-- The first alert of a failover after a loss that was soon over. Most losses need no such order.
+firsts as (
     select
-        *,
-        case
-            when early_s between -1 and {{ var('failover_cause_s') }} and is_still_lost
-                then case when before_state = 'standby' then 5 else 1 end
-            -- An interface that came up after the start was lost after it.
-            when early_s < -1 and (before_state is null or before_state <> 'connected' or before_at < started_at)
-                then 2
-            when early_s between -1 and {{ var('failover_cause_s') }} and (source = 'record' or start_number = 1)
-                then 3
-            when early_s > {{ var('failover_cause_s') }} and is_still_lost then 4
-        end as preference
+        alert_id,
+        {{ first_by('start_id', ['case when started_at >= detected_at then 0 else 1 end', 'started_at', 'start_id']) }}
+            as first_start_id
     from losses
+    where alert_id in (
+        select alert_id
+        from losses
+        where source = 'alerts' and early_s between -1 and {{ var('failover_cause_s') }} and not is_still_lost
+    )
+    group by alert_id
 ),
 
-best as (
+ranked as (
     select *
     from (
         select
-            *,
-            row_number() over (
-                partition by start_id
-                order by preference, abs(early_s), alert_id desc, link desc, wan_alert_type desc
-            ) as place
+            l.*,
+            case
+                when early_s between -1 and {{ var('failover_cause_s') }} and is_still_lost
+                    then case when before_state = 'standby' then 5 else 1 end
+                -- An interface that came up after the start was lost after it.
+                when early_s < -1 and (before_state is null or before_state <> 'connected' or before_at < started_at)
+                    then 2
+                when early_s between -1 and {{ var('failover_cause_s') }}
+                    and (source = 'record' or start_id = f.first_start_id) then 3
+                when early_s > {{ var('failover_cause_s') }} and is_still_lost then 4
+            end as preference
+        from losses as l
+        left join firsts as f on l.alert_id = f.alert_id
+    ) as rated
+    where preference is not null
+),
+
+best as (
+    select r.*
+    from ranked as r
+    inner join (
+        select start_id, {{ last_by('alert_id', ['-preference', '-abs(early_s)', 'alert_id']) }} as alert_id
         from ranked
-        where preference is not null
-            and (record_from is null or link = record_from or link like 'any %')
-    ) as placed
-    where place = 1
+        where record_from is null or link = record_from or link like 'any %'
+        group by start_id
+    ) as b on r.start_id = b.start_id and r.alert_id = b.alert_id
 ),
 
 -- An alert that comes after the failover is over does not say when it began.

@@ -19,6 +19,8 @@ with starts as (
         lead(loss_id) over track as after_loss_id,
         lag(started_at) over same as same_started_at
     from {{ ref('int_failover_starts') }}
+    -- Records matter only for the alerts of their router, which most routers have none of.
+    where router_id in (select router_id from {{ ref('int_failover_starts') }} where source = 'alerts')
     window
         track as (partition by router_id order by started_at, start_id),
         same as (partition by router_id, from_link order by started_at, start_id)
