@@ -94,5 +94,7 @@ def test_attention_names_licences_that_end_within_90_days_and_devices_without_on
 
     assert {*found} == expected
     assert {severity for *_, severity in found} == {"urgent", "soon", "watch"}
-    assert sorted(unlicensed) == [(r, "soon", max(newest[r], default=None)) for r in sorted(without)]
+    assert sorted(unlicensed) == [
+        (router, "soon", max(newest[router], default=None)) for router in sorted(without)
+    ]
     assert len(without) > 1
