@@ -18,11 +18,12 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, known_keys, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.commit import commit_load, commit_proofs
+from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.ducklake import time_range
 from fleetlake.lake.known_keys import Doubts, KnownKeys, key_hashes
-from fleetlake.lake.loads import Load
+from fleetlake.lake.loads import StreamProof
 from fleetlake.text.quoting import quoted
+from tests.loads import Load, commit, load_of_rows
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 ALERTS = ENDPOINTS["alerts"]
@@ -61,7 +62,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def load_of(endpoint: Endpoint, rows: Sequence[Row], profile: str = "default") -> Load:
     table = table_of(endpoint, rows)
-    return Load(endpoint=endpoint, profile=profile, run_id="run", rows=table, seen_at=NOON)
+    return load_of_rows(endpoint, table, profile=profile)
 
 
 def stored(lake: Lake, endpoint: Endpoint) -> Counter[Row]:
@@ -105,7 +106,7 @@ def test_only_repeated_nameless_and_earlier_rows_are_doubtful(lake_path):
     rows = [(0, "a"), (30, "b"), (1, "c"), (1, "c"), (2, None), (61, "d"), (60, "e")]
     keys = KnownKeys()
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ALERTS, [(30, "x"), (60, "y")]))
+        commit(lake, load_of(ALERTS, [(30, "x"), (60, "y")]))
         keys.begin()
         with lake.single_snapshot():
             found = keys.doubts(lake, ALERTS, table_of(ALERTS, rows))
@@ -119,12 +120,12 @@ def test_only_repeated_nameless_and_earlier_rows_are_doubtful(lake_path):
 def test_a_table_that_another_process_has_changed_is_searched_from_then_on(lake_path):
     keys = KnownKeys()
     with open_lake(lake_path) as lake, open_lake(lake_path) as other:
-        commit_load(lake, load_of(ALERTS, [(1, "a")]), keys=keys)
-        commit_load(other, load_of(ACTIVITY_LOGS, [(1, "a")]))
+        commit(lake, load_of(ALERTS, [(1, "a")]), keys=keys)
+        commit(other, load_of(ACTIVITY_LOGS, [(1, "a")]))
         keys.begin()
         with lake.single_snapshot():
             unchanged = keys.doubts(lake, ALERTS, table_of(ALERTS, [(2, "b"), (1, "a")]))
-        commit_load(other, load_of(ALERTS, [(3, "c")]))
+        commit(other, load_of(ALERTS, [(3, "c")]))
         keys.begin()
         with lake.single_snapshot():
             changed = keys.doubts(lake, ALERTS, table_of(ALERTS, [(3, "c")]))
@@ -137,7 +138,7 @@ def test_a_table_that_another_process_has_changed_is_searched_from_then_on(lake_
 def test_a_batch_with_very_many_doubtful_places_is_searched_for_whole(lake_path, monkeypatch):
     monkeypatch.setattr(known_keys, "MOST_RUNS", 4)
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ALERTS, [(0, "a"), (9, "z")]))
+        commit(lake, load_of(ALERTS, [(0, "a"), (9, "z")]))
         found = []
         for rows in (
             [(1, "b"), (20, "c"), (2, "d"), (21, "e")],
@@ -170,8 +171,8 @@ def test_hashes_take_no_more_memory_than_allowed(lake_path, monkeypatch):
     keys = KnownKeys()
     with open_lake(lake_path) as lake:
         for number in range(4):
-            commit_load(lake, load_of(ALERTS, [(number, str(number))]), keys=keys)
-        again = commit_load(lake, load_of(ALERTS, [(n, str(n)) for n in range(5)]), keys=keys)
+            commit(lake, load_of(ALERTS, [(number, str(number))]), keys=keys)
+        again = commit(lake, load_of(ALERTS, [(n, str(n)) for n in range(5)]), keys=keys)
 
     assert again.added == 1
 
@@ -278,23 +279,23 @@ def test_each_key_is_stored_once_whatever_was_appended_before_and_in_between(
         if what in BROKEN:
             with monkeypatch.context() as patch, suppress(LakeError):
                 patch.setattr(*BROKEN[what], fail)
-                commit_load(lake, load, keys=keys)
+                commit(lake, load, keys=keys)
                 pytest.fail("the commit reported no error")
             if what == "lost":
                 truth.append(rows)
         elif what == "elsewhere":  # another table changes
-            commit_proofs(other, [load])
+            commit_proofs(other, [StreamProof(endpoint, profile, load.proof)])
         elif what == "gone" and truth.keys:
             key = chance.choice([*truth.keys])
             same = " and ".join(f"{quoted(name)} = ?" for name in endpoint.key)
             other.execute(f"delete from raw.{endpoint.name} where {same}", list(key))
             truth.keys.remove(key)
         elif what == "other":
-            commit_load(other, load)
+            commit(other, load)
             truth.append(rows)
         else:
             keys = KnownKeys() if what == "run" else keys
-            commit_load(lake, load, keys=keys, only_changes=chance.random() < 0.5)
+            commit(lake, load, keys=keys, only_changes=chance.random() < 0.5)
             truth.append(rows)
 
         assert stored(lake, endpoint) == truth.content
@@ -305,13 +306,13 @@ def test_each_key_is_stored_once_whatever_was_appended_before_and_in_between(
 def test_the_range_of_a_table_includes_each_row_whatever_was_done_to_it(lake_path):
     with open_lake(lake_path) as lake:
         for minutes in ([5], [*range(-40, 40)], [90], [*range(100, 150)]):
-            commit_load(lake, load_of(ALERTS, [(n, str(n)) for n in minutes]))
+            commit(lake, load_of(ALERTS, [(n, str(n)) for n in minutes]))
         lake.execute("delete from raw.alerts where created_at_timeuuid in ('5', '39', '149')")
         lake.execute("update raw.alerts set friendly_info = 'x' where created_at_timeuuid = '90'")
         lake.execute("call ducklake_flush_inlined_data('lake')")
         lake.execute("call ducklake_rewrite_data_files('lake', 'alerts', schema => 'raw')")
         lake.execute("call ducklake_merge_adjacent_files('lake')")
-        commit_load(lake, load_of(ALERTS, [(-41, "-41"), (148.5, "148.5")]))
+        commit(lake, load_of(ALERTS, [(-41, "-41"), (148.5, "148.5")]))
         [(first, last)] = lake.rows("select min(created_at), max(created_at) from raw.alerts")
         low, high = time_range(lake, "alerts", "created_at") or (None, None)
 

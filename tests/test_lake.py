@@ -31,18 +31,17 @@ from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.ducklake import METADATA, add_statistics
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Committed, Whole
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.cases import every_sort, every_table
+from tests.loads import NOON, Load, commit, load_of_rows
 
-NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 ALERTS = ENDPOINTS["alerts"]  # append
 FAILOVERS = ENDPOINTS["failovers"]  # upsert
@@ -73,8 +72,7 @@ def rows_of(endpoint: Endpoint, records: list[dict[str, Any]]) -> pa.Table:
 
 
 def load_of(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Load:
-    values = {"profile": "default", "run_id": "run", "seen_at": NOON, **changes}
-    return Load(endpoint=endpoint, rows=rows_of(endpoint, list(records)), **values)
+    return load_of_rows(endpoint, rows_of(endpoint, list(records)), **changes)
 
 
 def alert(minute: int, **members: Any) -> dict[str, Any]:
@@ -159,11 +157,11 @@ def test_opening_again_changes_nothing(lake_path):
 
 def test_a_column_added_to_the_table_later_is_created_and_rows_stay(lake_path):
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ALERTS, alert(0, type="t", friendly_info="gone")))
+        commit(lake, load_of(ALERTS, alert(0, type="t", friendly_info="gone")))
         lake.execute("alter table raw.alerts drop column friendly_info")
         lake.execute("alter table meta.calls drop column finished_at")
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ALERTS, alert(1, type="t", friendly_info="back")))
+        commit(lake, load_of(ALERTS, alert(1, type="t", friendly_info="back")))
 
         infos = lake.rows("select friendly_info from raw.alerts order by created_at")
         assert infos == [(None,), ("back",)]
@@ -208,7 +206,7 @@ def test_a_file_is_written_in_row_groups_of_the_size_of_the_lake(lake_path):
 def test_a_column_added_by_a_user_is_kept(lake_path):
     with open_lake(lake_path) as lake:
         lake.execute("alter table raw.alerts add column note varchar")
-        commit_load(lake, load_of(ALERTS, alert(0)))
+        commit(lake, load_of(ALERTS, alert(0)))
 
         assert lake.rows("select note from raw.alerts") == [(None,)]
 
@@ -216,7 +214,7 @@ def test_a_column_added_by_a_user_is_kept(lake_path):
 @pytest.mark.usefixtures("abroad")
 def test_times_are_utc_in_any_time_zone_of_the_machine(lake_path):
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ALERTS, alert(0)))
+        commit(lake, load_of(ALERTS, alert(0)))
         [(text,)] = lake.rows("select created_at::varchar from raw.alerts")
 
     assert text == "2026-06-15 12:00:00+00"
@@ -283,7 +281,7 @@ def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):
 def test_a_lake_folder_may_have_any_name(empty_lake, tmp_path, name):
     path = Path(shutil.copytree(empty_lake, tmp_path / name))
     with open_lake(path) as lake:
-        commit_load(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
+        commit(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
     with open_lake(path, read_only=True) as lake:
         assert count(lake, "raw.alerts") == 50
 
@@ -293,11 +291,11 @@ def test_a_lake_folder_may_have_any_name(empty_lake, tmp_path, name):
 def test_a_lake_may_be_moved(empty_lake, tmp_path):
     old = Path(shutil.copytree(empty_lake, tmp_path / "old"))
     with open_lake(old) as lake:
-        commit_load(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
+        commit(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
     new = old.rename(tmp_path / "new")
 
     with open_lake(new) as lake:
-        commit_load(lake, load_of(ALERTS, alert(100)))
+        commit(lake, load_of(ALERTS, alert(100)))
 
         assert count(lake, "raw.alerts") == 51
     assert not old.exists()
@@ -311,7 +309,7 @@ def test_a_reader_cannot_write(lake_path):
 def test_a_reader_sees_what_was_committed_while_it_was_open(lake_path):
     with open_lake(lake_path) as writer, open_lake(lake_path, read_only=True) as reader:
         assert count(reader, "raw.alerts") == 0
-        commit_load(writer, load_of(ALERTS, alert(0)))
+        commit(writer, load_of(ALERTS, alert(0)))
 
         assert count(reader, "raw.alerts") == 1
 
@@ -475,14 +473,14 @@ def full_load(**changes: Any) -> Load:
 def test_a_commit_writes_rows_misfits_ranges_watermark_and_load_record_together(lake):
     load = full_load()
 
-    committed = commit_load(lake, load)
+    committed = commit(lake, load)
 
     assert committed == Committed(added=2, changed=0, quarantined=1)
     assert lake.rows("select account_profile, _load_id from raw.alerts") == 2 * [
-        ("default", load.load_id)
+        ("default", load.attempt.load_id)
     ]
     assert lake.rows("select endpoint, reason, raw, load_id from meta.quarantine") == [
-        ("alerts", "odd", "{}", load.load_id)
+        ("alerts", "odd", "{}", load.attempt.load_id)
     ]
     assert proven_intervals(lake, "default", ALERTS) == {
         WHOLE_STREAM: [Interval(NOON, NOON + HOUR)]
@@ -491,7 +489,7 @@ def test_a_commit_writes_rows_misfits_ranges_watermark_and_load_record_together(
     assert lake.rows(
         "select load_id, run_id, endpoint, records, rows_added, rows_changed, quarantined "
         "from meta.loads"
-    ) == [(load.load_id, "run", "alerts", 3, 2, 0, 1)]
+    ) == [(load.attempt.load_id, "run", "alerts", 3, 2, 0, 1)]
 
 
 class Crash(BaseException):
@@ -510,7 +508,7 @@ def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypa
 
     monkeypatch.setattr("fleetlake.lake.connection.flush_files", look)
 
-    commit_load(lake, load_of(ALERTS, *(alert(number) for number in range(500))))
+    commit(lake, load_of(ALERTS, *(alert(number) for number in range(500))))
 
     assert seen == [(1, 0)]
 
@@ -525,7 +523,7 @@ def test_a_failed_disk_flush_fails_the_commit(lake, monkeypatch):
     monkeypatch.setattr(durable, "_libc", SimpleNamespace(syncfs=refuse))
 
     with pytest.raises(LakeError, match="could not be written to its disk: Input/output error"):
-        commit_load(lake, full_load())
+        commit(lake, full_load())
 
     assert everything(lake) == before
 
@@ -539,7 +537,7 @@ def test_a_failed_disk_flush_fails_the_commit(lake, monkeypatch):
     ],
 )
 def test_a_commit_that_fails_midway_leaves_nothing_behind(lake, monkeypatch, step, error):
-    commit_load(lake, full_load())
+    commit(lake, full_load())
     before = everything(lake)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -548,7 +546,7 @@ def test_a_commit_that_fails_midway_leaves_nothing_behind(lake, monkeypatch, ste
     with monkeypatch.context() as patch:
         patch.setattr(commits, step, fail)
         with pytest.raises(type(error)):
-            commit_load(
+            commit(
                 lake,
                 load_of(
                     ALERTS,
@@ -559,7 +557,7 @@ def test_a_commit_that_fails_midway_leaves_nothing_behind(lake, monkeypatch, ste
             )
 
     assert everything(lake) == before
-    assert commit_load(lake, load_of(ALERTS, alert(7))).added == 1
+    assert commit(lake, load_of(ALERTS, alert(7))).added == 1
 
 
 def test_a_failed_commit_can_be_retried(lake, monkeypatch):
@@ -571,18 +569,18 @@ def test_a_failed_commit_can_be_retried(lake, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(commits, "set_watermarks", fail)
         with pytest.raises(LakeError):
-            commit_load(lake, load)
+            commit(lake, load)
 
-    assert commit_load(lake, load) == Committed(2, 0, 1)
+    assert commit(lake, load) == Committed(2, 0, 1)
     assert count(lake, "meta.loads") == 1
 
 
 def test_a_load_requested_twice_is_committed_once(lake):
     load = full_load()
-    first = commit_load(lake, load)
+    first = commit(lake, load)
     before = everything(lake)
 
-    assert commit_load(lake, load) == first
+    assert commit(lake, load) == first
     assert everything(lake) == before
 
 
@@ -613,7 +611,7 @@ def losing_the_answer(lake: Lake, *, answers_after: bool) -> Iterator[None]:
 
 def test_a_commit_that_succeeded_despite_an_error_counts_as_done(lake):
     with losing_the_answer(lake, answers_after=True):
-        committed = commit_load(lake, full_load())
+        committed = commit(lake, full_load())
 
     assert committed == Committed(2, 0, 1)
     assert count(lake, "raw.alerts") == 2
@@ -623,19 +621,19 @@ def test_a_commit_with_an_unknown_outcome_raises_and_a_retry_settles_it(lake):
     load = full_load()
 
     with losing_the_answer(lake, answers_after=False), pytest.raises(CommitUnknown) as unknown:
-        commit_load(lake, load)
+        commit(lake, load)
 
-    assert load.load_id in unknown.value.what
-    assert commit_load(lake, load) == Committed(2, 0, 1)
+    assert load.attempt.load_id in unknown.value.what
+    assert commit(lake, load) == Committed(2, 0, 1)
     assert count(lake, "raw.alerts") == 2
     assert count(lake, "meta.loads") == 1
 
 
 def test_an_empty_load_moves_no_watermark_back(lake):
-    commit_load(lake, full_load())
+    commit(lake, full_load())
 
-    commit_load(lake, load_of(ALERTS))
-    commit_load(lake, load_of(ALERTS, alert(-500)))
+    commit(lake, load_of(ALERTS))
+    commit(lake, load_of(ALERTS, alert(-500)))
 
     assert watermark(lake, "default", ALERTS) == NOON + timedelta(minutes=1)
     assert count(lake, "meta.watermarks") == 1
@@ -649,7 +647,7 @@ def test_a_stream_never_loaded_has_no_watermark_and_nothing_proven(lake):
 def test_proven_ranges_join_by_partition_and_by_profile(lake):
     def prove(partition: str, start: int, end: int, profile: str = "default") -> None:
         proven = {partition: [Interval(NOON + start * HOUR, NOON + end * HOUR)]}
-        commit_load(lake, load_of(ALERTS, proven=proven, profile=profile))
+        commit(lake, load_of(ALERTS, proven=proven, profile=profile))
 
     prove("1", 0, 1)
     prove("2", 0, 1)
@@ -665,7 +663,7 @@ def test_proven_ranges_join_by_partition_and_by_profile(lake):
 
 
 def test_a_range_from_the_beginning_is_read_back_unchanged(lake):
-    commit_load(lake, load_of(ALERTS, proven={"": [Interval(BEGINNING, NOON)]}))
+    commit(lake, load_of(ALERTS, proven={"": [Interval(BEGINNING, NOON)]}))
 
     [interval] = proven_intervals(lake, "default", ALERTS)[""]
     assert interval.is_open
@@ -678,9 +676,9 @@ def test_a_misfit_is_stored_once_however_often_it_is_received(lake):
         RejectedRecord("odd", '{"a":2}'),
     ]
 
-    first = commit_load(lake, load_of(ALERTS, rejects=twice))
-    again = commit_load(lake, load_of(ALERTS, rejects=twice))
-    elsewhere = commit_load(lake, load_of(FAILOVERS, rejects=twice[:1]))
+    first = commit(lake, load_of(ALERTS, rejects=twice))
+    again = commit(lake, load_of(ALERTS, rejects=twice))
+    elsewhere = commit(lake, load_of(FAILOVERS, rejects=twice[:1]))
 
     assert (first.quarantined, again.quarantined, elsewhere.quarantined) == (2, 0, 1)
     assert count(lake, "meta.quarantine") == 3
@@ -689,8 +687,8 @@ def test_a_misfit_is_stored_once_however_often_it_is_received(lake):
 def test_a_misfit_of_a_load_that_is_committed_twice_is_counted_once(lake):
     load = load_of(ALERTS, rejects=[RejectedRecord("odd", '{"a":1}')])
 
-    commit_load(lake, load)
-    commit_load(lake, load)
+    commit(lake, load)
+    commit(lake, load)
 
     assert lake.rows("select times_seen from meta.quarantine") == [(1,)]
 
@@ -702,7 +700,7 @@ def test_misfits_of_a_stream_that_differ_only_by_time_are_two_and_by_host_are_on
     ]
 
     for raw in raws:
-        commit_load(lake, load_of(ALERTS, rejects=[RejectedRecord("odd", raw)]))
+        commit(lake, load_of(ALERTS, rejects=[RejectedRecord("odd", raw)]))
 
     found = lake.rows("select raw, times_seen from meta.quarantine order by raw")
     assert found == [(raws[0], 2), (raws[2], 1)]
@@ -712,8 +710,8 @@ def test_misfits_of_a_stream_that_differ_only_by_time_are_two_and_by_host_are_on
 
 
 def test_a_record_received_twice_in_one_or_two_batches_is_stored_once(lake):
-    first = commit_load(lake, load_of(ALERTS, alert(0), alert(1), alert(0)))
-    again = commit_load(lake, load_of(ALERTS, alert(1), alert(2), alert(2)))
+    first = commit(lake, load_of(ALERTS, alert(0), alert(1), alert(0)))
+    again = commit(lake, load_of(ALERTS, alert(1), alert(2), alert(2)))
 
     assert (first.added, again.added) == (2, 1)
     assert count(lake, "raw.alerts") == 3
@@ -723,25 +721,25 @@ def test_records_of_one_instant_are_distinguished_by_key(lake):
     same = alert(0)
     other = {**same, "created_at_timeuuid": same["created_at_timeuuid"][:-1] + "1"}
 
-    assert commit_load(lake, load_of(ALERTS, same, other)).added == 2
+    assert commit(lake, load_of(ALERTS, same, other)).added == 2
 
 
 def test_both_columns_of_a_composite_key_count(lake):
     endpoint = ENDPOINTS["net_device_usage_samples"]
     samples = [{**alert(0), "net_device": f"/net_devices/{number}/"} for number in (1, 2, 1)]
 
-    assert commit_load(lake, load_of(endpoint, *samples)).added == 2
-    assert commit_load(lake, load_of(endpoint, *samples)).added == 0
+    assert commit(lake, load_of(endpoint, *samples)).added == 2
+    assert commit(lake, load_of(endpoint, *samples)).added == 0
 
 
 # --- upsert ---------------------------------------------------------------------------------
 
 
 def test_a_changed_record_is_overwritten_and_an_unchanged_one_is_left_alone(lake):
-    commit_load(lake, load_of(FAILOVERS, failover("a"), failover("b", elapsed_time=1)))
+    commit(lake, load_of(FAILOVERS, failover("a"), failover("b", elapsed_time=1)))
     end = (NOON + HOUR).isoformat()
 
-    done = commit_load(
+    done = commit(
         lake, load_of(FAILOVERS, failover("a", ended_at=end), failover("b", elapsed_time=1))
     )
 
@@ -755,19 +753,19 @@ def test_a_changed_record_is_overwritten_and_an_unchanged_one_is_left_alone(lake
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_last_of_two_readings_in_one_batch_counts(lake, is_known):
     if is_known:
-        commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=0)))
+        commit(lake, load_of(FAILOVERS, failover("a", elapsed_time=0)))
     readings = [failover("a", elapsed_time=number) for number in range(1, 40)]
 
-    done = commit_load(lake, load_of(FAILOVERS, *readings))
+    done = commit(lake, load_of(FAILOVERS, *readings))
 
     assert lake.rows("select elapsed_time from raw.failovers") == [(39.0,)]
     assert (done.added, done.changed) == ((0, 1) if is_known else (1, 0))
 
 
 def test_an_unknown_member_alone_is_a_change(lake):
-    commit_load(lake, load_of(FAILOVERS, failover("a")))
+    commit(lake, load_of(FAILOVERS, failover("a")))
 
-    assert commit_load(lake, load_of(FAILOVERS, failover("a", new_member=1))).changed == 1
+    assert commit(lake, load_of(FAILOVERS, failover("a", new_member=1))).changed == 1
     assert lake.rows("select _extra->>'new_member' from raw.failovers") == [("1",)]
 
 
@@ -779,11 +777,11 @@ def snapshot(lake: Lake) -> Callable[..., Committed]:
     """Return a function that commits a whole list an hour after the previous one."""
     hours = iter(range(100))
 
-    def commit(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Committed:
-        changes = {"seen_at": NOON + next(hours) * HOUR, "is_whole": True, **changes}
-        return commit_load(lake, load_of(endpoint, *records, **changes))
+    def commit_list(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Committed:
+        changes = {"seen_at": NOON + next(hours) * HOUR, "whole": Whole(), **changes}
+        return commit(lake, load_of(endpoint, *records, **changes))
 
-    return commit
+    return commit_list
 
 
 def test_a_change_closes_a_version_and_opens_another(lake, snapshot):
@@ -839,7 +837,7 @@ def test_reordered_members_are_not_a_change_but_reordered_list_items_are(lake, s
 
 def test_reordered_members_do_not_change_an_overwritten_record(lake):
     done = [
-        commit_load(lake, load_of(FAILOVERS, failover("a", new=new)))
+        commit(lake, load_of(FAILOVERS, failover("a", new=new)))
         for new in ({"z": 1, "a": 2}, {"a": 2, "z": 1}, {"a": 3, "z": 1})
     ]
 
@@ -875,7 +873,7 @@ def test_another_host_in_the_urls_of_the_service_is_not_a_change_but_another_pat
 
 def test_another_host_in_an_overwritten_record_is_not_a_change(lake):
     done = [
-        commit_load(lake, load_of(FAILOVERS, failover("a", link=f"https://{host}/api/v2/x/{n}/")))
+        commit(lake, load_of(FAILOVERS, failover("a", link=f"https://{host}/api/v2/x/{n}/")))
         for host, n in (("us0.svc.example", 1), ("svc.example", 1), ("svc.example", 2))
     ]
 
@@ -913,7 +911,7 @@ def test_urls_that_an_earlier_release_kept_as_unknown_members_start_no_versions(
 ):
     table = f"raw.{endpoint.name}"
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(endpoint, {"id": "1", **members}, is_whole=True))
+        commit(lake, load_of(endpoint, {"id": "1", **members}, whole=Whole()))
         [after] = lake.rows(f"select * exclude (_loaded_at) from {table}")
         lake.execute(f"update {table} set _extra = ?", [json.dumps(members)])
         if emptied:
@@ -923,8 +921,8 @@ def test_urls_that_an_earlier_release_kept_as_unknown_members_start_no_versions(
             lake.execute("delete from meta.columns where member = ?", [dropped])
 
     with open_lake(lake_path) as lake:
-        later = {"is_whole": True, "run_id": "later", "seen_at": NOON + HOUR}
-        done = commit_load(lake, load_of(endpoint, {"id": "1", **members}, **later))
+        later = {"whole": Whole(), "run_id": "later", "seen_at": NOON + HOUR}
+        done = commit(lake, load_of(endpoint, {"id": "1", **members}, **later))
 
         assert (done.added, done.changed) == (0, 0)
         names = ", ".join(f'"{name}"' for name in raw_columns(endpoint) if name != "_loaded_at")
@@ -1002,7 +1000,7 @@ def test_an_empty_list_closes_every_version(lake, snapshot):
 def test_an_incomplete_list_closes_no_missing_records(lake, snapshot):
     snapshot(GROUPS, {"id": "1"}, {"id": "2"})
 
-    snapshot(GROUPS, {"id": "2"}, is_whole=False)
+    snapshot(GROUPS, {"id": "2"}, whole=None)
 
     assert count(lake, "raw.groups where valid_to is null") == 2
 
@@ -1034,7 +1032,7 @@ def test_a_record_that_two_accounts_see_differently_is_stored_as_the_first_sees_
 
 def last_read(lake: Lake, ago: timedelta) -> None:
     """Set when the first account last read its records; it has just read another table."""
-    commit_load(lake, load_of(ALERTS, alert(0), profile="one"))
+    commit(lake, load_of(ALERTS, alert(0), profile="one"))
     lake.execute(
         "update meta.watermarks set updated_at = now() - ?::interval "
         "where account_profile = 'one' and endpoint <> 'alerts'",
@@ -1066,10 +1064,10 @@ def test_another_account_takes_over_a_record_once_its_own(lake, snapshot, happen
 
 
 def test_another_account_takes_over_an_overwritten_record_once_its_own_stops_reading(lake):
-    commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=1), profile="one"))
+    commit(lake, load_of(FAILOVERS, failover("a", elapsed_time=1), profile="one"))
     last_read(lake, timedelta(days=2))
 
-    commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=2), profile="another"))
+    commit(lake, load_of(FAILOVERS, failover("a", elapsed_time=2), profile="another"))
 
     assert lake.rows("select elapsed_time, account_profile from raw.failovers") == [
         (2.0, "another")
@@ -1080,9 +1078,7 @@ def test_an_overwritten_record_that_two_accounts_see_differently_is_stored_as_th
     lake,
 ):
     def load(profile: str, **members: Any) -> int:
-        return commit_load(
-            lake, load_of(FAILOVERS, failover("a", **members), profile=profile)
-        ).changed
+        return commit(lake, load_of(FAILOVERS, failover("a", **members), profile=profile)).changed
 
     load("one", elapsed_time=1)
 
@@ -1110,11 +1106,12 @@ def test_loading_the_same_records_again_changes_nothing_for_any_kind_of_endpoint
             "BOOLEAN": True,
             "JSON": {"b": [1.0, None], "a": "é"},
         }.get(column.sql_type, smallest_at(NOON))
-    load = load_of(endpoint, record, is_whole=endpoint.is_snapshot)
-    again = load_of(endpoint, record, is_whole=endpoint.is_snapshot, seen_at=NOON + HOUR)
+    whole = Whole() if endpoint.is_snapshot else None
+    load = load_of(endpoint, record, whole=whole)
+    again = load_of(endpoint, record, whole=whole, seen_at=NOON + HOUR)
 
-    assert commit_load(shared, load).added == 1
-    assert commit_load(shared, again) == Committed(0, 0, 0)
+    assert commit(shared, load).added == 1
+    assert commit(shared, again) == Committed(0, 0, 0)
     assert count(shared, f"raw.{endpoint.name}") == 1
 
 
@@ -1190,7 +1187,7 @@ def test_concurrent_writers_lose_and_duplicate_nothing(lake_path):
         try:
             with open_lake(lake_path) as lake:
                 for minute in range(start, start + 6):
-                    commit_load(lake, load_of(ALERTS, alert(minute), alert(minute + 1)))
+                    commit(lake, load_of(ALERTS, alert(minute), alert(minute + 1)))
         except BaseException as error:  # noqa: BLE001 - handed to the main thread
             failures.append(error)
 

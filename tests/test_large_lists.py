@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,16 @@ import pytest
 
 from fleetlake.decoding import records
 from fleetlake.decoding.records import PageReader
-from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, loads, open_lake
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.current import lacks_current
-from fleetlake.lake.loads import Load, PackedRows
+from fleetlake.lake.loads import Rows, Whole
 from fleetlake.lake.tombstones import add_tombstones
-from tests.test_lake import load_of, versions
+from tests.loads import Load, commit, load_of_rows
+from tests.test_lake import rows_of, versions
 from tests.waiting import wait_for
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -36,17 +34,23 @@ def lake(lake_path: Path) -> Iterator[Lake]:
         yield opened
 
 
+def packed(table: pa.Table, most: int | None = None) -> Rows:
+    """Return rows added batch by batch, with at most so many rows each."""
+    rows = Rows(table.schema)
+    for batch in table.to_batches(most):
+        rows.add(batch)
+    return rows
+
+
 @pytest.fixture(params=[2, 100], ids=["in parts", "at once"])
 def whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(loads, "ROWS_PER_PACK", request.param)
     monkeypatch.setattr(loads, "ROWS_PER_PART", request.param)
 
     def make(*records: dict[str, Any], endpoint: Endpoint = GROUPS, **changes: Any) -> Load:
-        load = load_of(endpoint, *records, is_whole=True, **changes)
-        packed = PackedRows(load.rows.schema)
-        for batch in load.rows.to_batches():
-            packed.add(batch)
-        return replace(load, rows=load.rows.schema.empty_table(), packed=packed)
+        return load_of_rows(
+            endpoint, packed(rows_of(endpoint, [*records])), whole=Whole(), **changes
+        )
 
     return make
 
@@ -60,11 +64,11 @@ def net_device(number: int, *, router: int, **members: Any) -> dict[str, Any]:
 
 
 def test_a_list_in_parts_opens_and_closes_the_same_versions_as_at_once(lake, whole):
-    commit_load(lake, whole(*(group(n) for n in range(1, 8))))
+    commit(lake, whole(*(group(n) for n in range(1, 8))))
     second = [group(1), group(2, "new name"), group(3), group(4, "old"), group(5), group(8)]
     again = [group(4, "newest"), group(7)]  # read again, as pages of a list may overlap
 
-    done = commit_load(lake, whole(*second, *again, seen_at=LATER))
+    done = commit(lake, whole(*second, *again, seen_at=LATER))
 
     assert versions(lake, GROUPS, "id", "name") == [
         (1, "group 1", NOON, None),
@@ -83,16 +87,16 @@ def test_a_list_in_parts_opens_and_closes_the_same_versions_as_at_once(lake, who
 
 def test_json_that_only_changed_its_order_in_any_part_is_no_change(lake, whole):
     first = [group(n, configuration={"a": 1, "b": n}) for n in range(1, 6)]
-    commit_load(lake, whole(*first))
+    commit(lake, whole(*first))
     respelled = [group(n, configuration={"b": n, "a": 1}) for n in range(1, 6)]
 
-    done = commit_load(lake, whole(*respelled, seen_at=LATER), only_changes=True)
+    done = commit(lake, whole(*respelled, seen_at=LATER), only_changes=True)
 
     assert done.is_nothing
 
 
 def test_new_members_in_any_part_are_noted(lake, whole):
-    commit_load(lake, whole(group(1), group(2), group(3), group(4, mood="calm")))
+    commit(lake, whole(group(1), group(2), group(3), group(4, mood="calm")))
 
     assert lake.rows("select member, example from meta.schema_drift") == [("mood", '"calm"')]
 
@@ -110,10 +114,10 @@ def test_what_was_erased_stays_out_of_every_part_of_a_list(lake, whole):
         net_device(70, router=4),
     ]
 
-    done = commit_load(lake, whole(*listed, endpoint=NET_DEVICES))
+    done = commit(lake, whole(*listed, endpoint=NET_DEVICES))
     found = lake.rows("select id, router_id, _extra from raw.net_devices order by id")
     again = [net_device(number, router=3) for number in (20, 40, 50)]
-    commit_load(lake, whole(*again, endpoint=NET_DEVICES, seen_at=LATER))
+    commit(lake, whole(*again, endpoint=NET_DEVICES, seen_at=LATER))
 
     assert [(id_, router) for id_, router, _ in found] == [(10, 1), (30, 1), (40, 3), (60, 3)]
     assert "bus 13" in found[1][2]
@@ -126,17 +130,17 @@ def test_what_was_erased_stays_out_of_every_part_of_a_list(lake, whole):
 def test_a_list_lacks_a_current_record_only_if_its_own_account_has_one_that_is_not_listed(
     lake, whole
 ):
-    commit_load(lake, whole(*(group(n) for n in range(1, 4))))
-    commit_load(lake, whole(group(9), profile="other"))
+    commit(lake, whole(*(group(n) for n in range(1, 4))))
+    commit(lake, whole(group(9), profile="other"))
 
     def lacks(*numbers: int) -> bool:
-        keys = load_of(GROUPS, *(group(n) for n in numbers)).rows.select(GROUPS.key)
+        keys = rows_of(GROUPS, [group(n) for n in numbers]).select(GROUPS.key)
         return lacks_current(lake, GROUPS, keys, profile="default")
 
     assert lacks(1, 3)
     assert not lacks(3, 2, 1, 1, 7)
     assert lacks()
-    commit_load(lake, whole(group(1), group(3), seen_at=LATER))
+    commit(lake, whole(group(1), group(3), seen_at=LATER))
     assert not lacks(1, 3)
 
 
@@ -181,12 +185,9 @@ def test_a_stream_that_is_read_a_second_time_is_an_error_and_not_empty(lake):
 def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):
     monkeypatch.setattr(loads, "ROWS_PER_PACK", 3)
     monkeypatch.setattr(loads, "ROWS_PER_PART", 4)
-    rows = load_of(GROUPS, *(group(n) for n in range(10))).rows
-    packed = PackedRows(rows.schema)
-    for batch in rows.to_batches():
-        packed.add(batch)
+    rows = rows_of(GROUPS, [group(n) for n in range(10)])
 
-    parts = list(packed.parts())
+    parts = list(packed(rows).parts())
 
     assert [part.num_rows for part in parts] == [6, 4]
     assert [id_ for part in parts for id_ in part["id"].to_pylist()] == list(range(10))
@@ -200,23 +201,8 @@ def test_freed_memory_is_returned_before_each_part_of_a_large_list_only(monkeypa
     monkeypatch.setattr(loads, "_return_memory", lambda: returns.append(None))
 
     def returns_before_each_part(rows: int) -> list[int]:
-        listed = load_of(GROUPS, *(group(n) for n in range(rows))).rows
-        packed = PackedRows(listed.schema)
-        for batch in listed.to_batches(1):
-            packed.add(batch)
-        return [len(returns) for _ in packed.parts()]
+        listed = packed(rows_of(GROUPS, [group(n) for n in range(rows)]), 1)
+        return [len(returns) for _ in listed.parts()]
 
     assert returns_before_each_part(2) == [0]
     assert returns_before_each_part(13) == [1, 2, 2]
-
-
-def test_a_load_that_waits_keeps_its_newest_time_and_no_rows():
-    alerts = ENDPOINTS["alerts"]
-    load = load_of(
-        alerts, {"created_at": NOON.isoformat(), "created_at_timeuuid": smallest_at(NOON)}
-    )
-
-    waiting = load.waiting()
-
-    assert waiting.rows.num_rows == 0
-    assert waiting.newest == NOON

@@ -21,6 +21,7 @@ from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamBusy, StreamFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Batch
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
@@ -248,11 +249,11 @@ class Crash(BaseException):
 def crash_at(moment: str, name: str) -> Iterator[None]:
     """Let the process die right before or right after the first commit of an endpoint."""
 
-    def commit(lake: Lake, load: Any, **options: Any) -> Any:
-        if load.endpoint.name != name:
-            return commit_load(lake, load, **options)
+    def commit(lake: Lake, batch: Batch, *proven: Any, **options: Any) -> Any:
+        if batch.endpoint.name != name:
+            return commit_load(lake, batch, *proven, **options)
         if moment == "after commit":
-            commit_load(lake, load, **options)
+            commit_load(lake, batch, *proven, **options)
         raise Crash
 
     with pytest.MonkeyPatch.context() as patch:
@@ -350,10 +351,10 @@ def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
 ) -> None:
     real: Any = pkgutil.resolve_name(place)
 
-    def failing(first: Any, second: Any, **options: Any) -> Any:
+    def failing(first: Any, second: Any, *others: Any, **options: Any) -> Any:
         if getattr(second, "endpoint", second).name == "users":
             raise IndexError(f"no such place; the key was {KEYS['mgr_api_key']}")
-        return real(first, second, **options)
+        return real(first, second, *others, **options)
 
     monkeypatch.setattr(place, failing)
     outcomes = sim.ingest("users", "groups", "alerts")

@@ -19,13 +19,13 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.migrations import (
     MIGRATIONS,
     Migration,
     RetypeColumn,
 )
 from fleetlake.lake.locks import stream_lock
+from tests.loads import commit
 from tests.test_lake import GROUPS, NET_DEVICES, load_of
 
 Migrations = Callable[..., None]
@@ -106,13 +106,13 @@ def test_a_retyped_column_keeps_what_fits_and_moves_the_rest_to_extra(
     before = with_field(GROUPS, "name", kind=Kind.TEXT)
     texts = {"1": "5", "2": "x", "3": "1.5", "4": None, "5": "9007199254740993"}
     with open_lake(tmp_path / "lake") as lake:
-        commit_load(lake, load_of(before, *({"id": i, "name": t} for i, t in texts.items())))
+        commit(lake, load_of(before, *({"id": i, "name": t} for i, t in texts.items())))
     newer((TO_INTEGER,))
 
     after = with_field(GROUPS, "name", kind=Kind.INTEGER)
     with release_with(after), open_lake(tmp_path / "lake") as lake:
         rows = lake.rows("select id, name, _extra from raw.groups order by id")
-        again = commit_load(lake, load_of(after, {"id": "1", "name": 5}))
+        again = commit(lake, load_of(after, {"id": "1", "name": 5}))
         kinds = columns_of_groups(lake)
         registered = lake.rows(
             "select kind from meta.columns where endpoint = 'groups' and member = 'name'"
@@ -135,14 +135,14 @@ def test_seconds_in_extra_move_to_their_column_and_start_no_version(
     before = with_field(NET_DEVICES, "uptime", kind=Kind.INTEGER)
     sent = [{"id": "1", "uptime": 86412.734}, {"id": "2", "uptime": 7}, {"id": "3", "x": 1}]
     with release_with(before, instead_of="net_devices"), open_lake(tmp_path / "lake") as lake:
-        commit_load(lake, load_of(before, *sent))
+        commit(lake, load_of(before, *sent))
         misfit = lake.rows("select uptime, _extra->>'uptime' from raw.net_devices where id = 1")
     monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", RELEASED)
 
     grown = [{**one, "uptime": one["uptime"] + 3600.5} for one in sent[:2]]
     with open_lake(tmp_path / "lake") as lake:
         rows = lake.rows("select id, uptime, _extra from raw.net_devices order by id")
-        again = commit_load(lake, load_of(NET_DEVICES, *grown, sent[2]))
+        again = commit(lake, load_of(NET_DEVICES, *grown, sent[2]))
         drift = lake.rows("select member from meta.schema_drift")
         kind = lake.rows(
             "select kind from meta.columns where (endpoint, member) = ('net_devices', 'uptime')"
@@ -173,7 +173,7 @@ def test_migrations_run_once_in_order_and_are_told_in_one_line(
     lake_path: Path, newer: Migrations, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(GROUPS, {"id": "1", "name": "5"}))
+        commit(lake, load_of(GROUPS, {"id": "1", "name": "5"}))
         lake.execute("update meta.lake set release = '0.0.9'")
     newer((TO_INTEGER,), (TO_REAL,))
 
@@ -253,7 +253,7 @@ def test_a_migration_that_fails_leaves_the_lake_of_the_last_one_that_succeeded(
     lake_path: Path, newer: Migrations
 ) -> None:
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(GROUPS, {"id": "1", "name": "5"}))
+        commit(lake, load_of(GROUPS, {"id": "1", "name": "5"}))
     broken = Broken(endpoint="groups", member="name", old=Kind.REAL, new=Kind.TEXT)
     newer((TO_INTEGER,), (TO_REAL, broken))
     with pytest.raises(LakeError, match="the disk is gone"), open_lake(lake_path):
@@ -303,7 +303,7 @@ def test_a_kill_at_any_statement_of_an_upgrade_leaves_the_old_lake_or_the_new(
     lake_path: Path, tmp_path: Path, newer: Migrations
 ) -> None:
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(GROUPS, {"id": "1", "name": "5"}, {"id": "2", "name": "x"}))
+        commit(lake, load_of(GROUPS, {"id": "1", "name": "5"}, {"id": "2", "name": "x"}))
     seen = set()
     for statement in range(1, 400, 4):
         killed = shutil.copytree(lake_path, tmp_path / "killed")

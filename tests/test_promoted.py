@@ -21,14 +21,14 @@ from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim, copied, loaded_sim
+from tests.loads import commit, load_of_rows
 from tests.test_load import assert_complete
 from tests.test_operations import Rewriting
 from tests.test_records import a_page, a_record
@@ -449,8 +449,7 @@ def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Comm
     page = read_page(endpoint, a_page(endpoint, records))
     assert not page.rejects
     rows = pa.Table.from_batches([page.rows])
-    load = Load(endpoint=endpoint, profile="default", run_id="test", rows=rows, seen_at=NOW)
-    return commit_load(lake, load, only_changes=True)
+    return commit(lake, load_of_rows(endpoint, rows, seen_at=NOW), only_changes=True)
 
 
 def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:

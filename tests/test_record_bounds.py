@@ -17,10 +17,9 @@ from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import open_lake
-from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import Load
 from fleetlake.loading.quarantine import quarantined, retry_quarantined
 from tests.conftest import NOW
+from tests.loads import commit, load_of_rows
 
 ACCOUNTS = ENDPOINTS["accounts"]
 ALERTS = ENDPOINTS["alerts"]
@@ -217,17 +216,8 @@ def test_a_byte_order_mark_before_a_page_is_ignored():
 
 
 def committed(lake: Any, page: Page) -> None:
-    commit_load(
-        lake,
-        Load(
-            endpoint=ACCOUNTS,
-            profile="default",
-            run_id="run",
-            rows=pa.Table.from_batches([page.rows]),
-            seen_at=NOW,
-            rejects=list(page.rejects),
-        ),
-    )
+    rows = pa.Table.from_batches([page.rows])
+    commit(lake, load_of_rows(ACCOUNTS, rows, seen_at=NOW, rejects=page.rejects))
 
 
 def test_a_truncated_record_stays_in_quarantine_and_can_be_retried_safely(lake_path):

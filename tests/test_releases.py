@@ -14,15 +14,16 @@ from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.format import newest_format, this_release
 from fleetlake.lake.evolution.promote import promote
 from fleetlake.lake.integrity.check import note_damage
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
+from fleetlake.lake.loads import Whole
 from fleetlake.lake.tables import META
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings
 from tests.conftest import Sim, copied, new_sim
+from tests.loads import commit
 from tests.test_lake import GROUPS, load_of
 
 COLUMNS = {"groups": "name", "alerts": "type", "locations": "method", "routers": "account_id"}
@@ -120,9 +121,9 @@ def test_a_value_left_in_extra_beside_its_column_is_moved_without_a_new_version(
 ) -> None:
     old = without(GROUPS, "name")
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(old, {"id": "1", "name": "a"}, is_whole=True))
+        commit(lake, load_of(old, {"id": "1", "name": "a"}, whole=Whole()))
 
-        done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": "a"}, is_whole=True))
+        done = commit(lake, load_of(GROUPS, {"id": "1", "name": "a"}, whole=Whole()))
 
         rows = lake.rows("select name, _extra, valid_to from raw.groups")
     assert (done.added, done.changed, done.is_noted) == (0, 0, True)
@@ -131,15 +132,15 @@ def test_a_value_left_in_extra_beside_its_column_is_moved_without_a_new_version(
 
 def test_a_column_missing_from_a_version_is_filled_in_place_once(lake_path: Path) -> None:
     def load(lake: Lake, name: str | None) -> tuple[int, int]:
-        done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": name}, {"id": "2"}))
+        done = commit(lake, load_of(GROUPS, {"id": "1", "name": name}, {"id": "2"}))
         return done.added, done.changed
 
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(without(GROUPS, "name"), {"id": "1"}, {"id": "2"}))
+        commit(lake, load_of(without(GROUPS, "name"), {"id": "1"}, {"id": "2"}))
         lake.execute("alter table raw.groups drop column name")
     with open_lake(lake_path) as lake:
         first = load(lake, "a")
-        changed = commit_load(lake, load_of(GROUPS, {"id": "2", "name": "b"}))
+        changed = commit(lake, load_of(GROUPS, {"id": "2", "name": "b"}))
 
         names = lake.rows("select id, name from raw.groups where valid_to is null order by id")
         versions = lake.rows("select id, count(*) from raw.groups group by id order by id")

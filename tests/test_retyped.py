@@ -14,13 +14,13 @@ from fleetlake.endpoints.columns import Kind
 from fleetlake.errors import UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.drift import misfits
 from fleetlake.lake.evolution.promote import retype, with_promoted
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.status import lake_status
 from tests.conftest import Sim
+from tests.loads import commit
 from tests.test_lake import load_of
 
 DEVICES = ENDPOINTS["net_devices"]
@@ -33,12 +33,12 @@ def mtus(lake: Lake) -> list[Any]:
 def test_a_refused_value_is_a_finding_until_its_column_is_retyped(lake_path: Path) -> None:
     sent = [{"id": "1", "mtu": 1500.5}, {"id": "2", "mtu": 1400}, {"id": "3", "mtu": 1.2e3}]
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, *sent))
+        commit(lake, load_of(DEVICES, *sent))
         before = mtus(lake)
         [found] = misfits(lake, DEVICES, "default")
         column, filled = retype(lake, DEVICES, "mtu")
         [wider] = with_promoted(lake, [DEVICES])
-        again = commit_load(lake, load_of(wider, *sent))
+        again = commit(lake, load_of(wider, *sent))
 
         assert before == [(1, None, '{"mtu":1500.5}'), (2, 1400, None), (3, 1200, None)]
         assert (found.column, found.rows, found.example) == ("mtu", 1, "1500.5")
@@ -52,7 +52,7 @@ def test_a_refused_value_is_a_finding_until_its_column_is_retyped(lake_path: Pat
 def test_status_names_the_column_and_the_command(lake_path: Path) -> None:
     now = datetime.now(UTC)
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, {"id": "1", "mtu": 1500.5}))
+        commit(lake, load_of(DEVICES, {"id": "1", "mtu": 1500.5}))
         found = lake_status(lake, now=now, calls_per_minute=0)
 
     [stream] = [one for one in found.streams if one.misfits]
@@ -66,7 +66,7 @@ def test_status_names_the_column_and_the_command(lake_path: Path) -> None:
 def test_a_retyped_column_takes_new_values_by_the_quick_reader(lake_path: Path) -> None:
     body = b'{"data":[{"id":"1","mtu":1500.5}],"meta":{"limit":500,"next":null}}'
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, {"id": "1", "mtu": 1500.5}))
+        commit(lake, load_of(DEVICES, {"id": "1", "mtu": 1500.5}))
         retype(lake, DEVICES, "mtu")
         [wider] = with_promoted(lake, [DEVICES])
 
@@ -78,7 +78,7 @@ def test_a_retyped_column_takes_new_values_by_the_quick_reader(lake_path: Path) 
 def test_a_retyped_column_can_be_made_as_declared_again(lake_path: Path) -> None:
     sent = [{"id": "1", "mtu": "auto"}, {"id": "2", "mtu": 1400}, {"id": "3", "mtu": 2**53 + 1}]
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, *sent))
+        commit(lake, load_of(DEVICES, *sent))
         column, _ = retype(lake, DEVICES, "mtu")
         as_text = mtus(lake)
         retype(lake, DEVICES, "mtu", Kind.INTEGER)
@@ -91,7 +91,7 @@ def test_a_retyped_column_can_be_made_as_declared_again(lake_path: Path) -> None
 
 def test_a_rebuilt_catalog_has_the_values_of_a_retyped_column(lake_path: Path) -> None:
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, {"id": "1", "mtu": 1.5}, {"id": "2", "mtu": 7}))
+        commit(lake, load_of(DEVICES, {"id": "1", "mtu": 1.5}, {"id": "2", "mtu": 7}))
         lake.execute("call ducklake_flush_inlined_data('lake')")
         retype(lake, DEVICES, "mtu")
         lake.execute("call ducklake_flush_inlined_data('lake')")
@@ -109,7 +109,7 @@ def test_a_rebuilt_catalog_has_the_values_of_a_retyped_column(lake_path: Path) -
 def test_a_whole_number_that_a_double_would_round_stays_in_extra(lake_path: Path) -> None:
     sent = [{"id": "1", "mtu": 1.5}, {"id": "2", "mtu": 2**53 + 1}]
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(DEVICES, *sent))
+        commit(lake, load_of(DEVICES, *sent))
         retype(lake, DEVICES, "mtu", Kind.REAL)
 
         assert mtus(lake) == [(1, 1.5, None), (2, None, f'{{"mtu":{2**53 + 1}}}')]

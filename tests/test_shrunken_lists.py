@@ -17,18 +17,18 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, read_events
-from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import ShrinkRule
+from fleetlake.lake.loads import ShrinkRule, Whole
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
 from fleetlake.monitoring.status import stream_statuses
 from tests.conftest import KEYS, NOW, Sim, loaded_sim
+from tests.loads import commit
 from tests.test_lake import load_of
 
 BATTERIES = ENDPOINTS["batteries"]
 ROUTERS = ENDPOINTS["routers"]
-ACCEPTED = ShrinkRule(is_accepted=True)
+ACCEPTED = Whole(shrink=ShrinkRule(is_accepted=True))
 
 Records = list[dict[str, Any]]
 Change = Callable[[Records], Records]
@@ -312,12 +312,12 @@ def test_batteries_are_closed_with_their_routers_without_a_second_acceptance(fle
 def test_one_empty_walk_of_a_fan_out_closes_nothing(lake_path: Path) -> None:
     batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
     walks = [tuple(range(1, 7)), tuple(range(7, 21))]
-    whole = {"is_whole": True, "asked": walks}
+    whole = {"whole": Whole(asked=walks)}
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(BATTERIES, *batteries, **whole))
+        commit(lake, load_of(BATTERIES, *batteries, **whole))
 
-        one_empty = commit_load(lake, load_of(BATTERIES, *batteries[6:], **whole))
-        one_gone = commit_load(lake, load_of(BATTERIES, *batteries[:19], **whole))
+        one_empty = commit(lake, load_of(BATTERIES, *batteries[6:], **whole))
+        one_gone = commit(lake, load_of(BATTERIES, *batteries[:19], **whole))
 
         [(closed,)] = lake.rows("select count(*) from raw.batteries where valid_to is not null")
     assert (one_empty.changed, one_empty.unconfirmed, one_empty.held) == (0, 6, 20)
@@ -330,11 +330,9 @@ def test_records_that_a_fan_out_no_longer_requests_are_closed_in_any_number(
 ) -> None:
     batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(BATTERIES, *batteries, is_whole=True, asked=[range(1, 21)]))
+        commit(lake, load_of(BATTERIES, *batteries, whole=Whole(asked=[range(1, 21)])))
 
-        done = commit_load(
-            lake, load_of(BATTERIES, *batteries[:6], is_whole=True, asked=[range(1, 7)])
-        )
+        done = commit(lake, load_of(BATTERIES, *batteries[:6], whole=Whole(asked=[range(1, 7)])))
 
     assert (done.changed, done.unconfirmed) == (14, 0)
 
@@ -352,7 +350,7 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
     lake_path: Path,
 ) -> None:
     routers = [{"id": str(n), "name": f"r{n}"} for n in range(1, 11)]
-    whole = {"is_whole": True, "seen_at": NOW}
+    whole = {"whole": Whole(), "seen_at": NOW}
 
     def held(lake: Lake) -> list[tuple[Any, ...]]:
         return lake.rows(
@@ -361,16 +359,16 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
         )
 
     with open_lake(lake_path) as lake:
-        commit_load(lake, load_of(ROUTERS, *routers, profile="one", **whole))
+        commit(lake, load_of(ROUTERS, *routers, profile="one", **whole))
         moved = {**routers[9], "name": "moved"}
-        partial = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
+        partial = commit(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
         at_one = held(lake)
 
-        commit_load(lake, load_of(ROUTERS, moved, profile="another", **whole))
+        commit(lake, load_of(ROUTERS, moved, profile="another", **whole))
         at_another = held(lake)
-        again = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
-        accepted = replace(load_of(ROUTERS, *routers[:3], profile="one", **whole), shrink=ACCEPTED)
-        closed = commit_load(lake, accepted)
+        again = commit(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
+        accepted = load_of(ROUTERS, *routers[:3], profile="one", seen_at=NOW, whole=ACCEPTED)
+        closed = commit(lake, accepted)
 
         assert held(lake) == at_another
         waiting = lake.rows("select record_key from meta.absent")

@@ -16,7 +16,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import loads
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Batch, Committed, Proof, Whole
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
 from fleetlake.loading.writer import ListPages, Writer
@@ -30,17 +30,21 @@ SAMPLES = ENDPOINTS["net_device_usage_samples"]
 
 
 class Lake:
-    """Accepts loads, or fails."""
+    """Accepts batches and what they prove, or fails."""
 
     def __init__(self) -> None:
-        self.loads: list[Load] = []
+        self.batches: list[Batch] = []
+        self.proofs: list[Proof] = []
+        self.wholes: list[Whole | None] = []
         self.error: Exception | None = None
 
-    async def commit(self, load: Load) -> Committed:
+    async def commit(self, batch: Batch, proof: Proof, whole: Whole | None = None) -> Committed:
         if self.error:
             raise self.error
-        self.loads.append(load)
-        return Committed(load.rows.num_rows, 1, len(load.rejects))
+        self.batches.append(batch)
+        self.proofs.append(proof)
+        self.wholes.append(whole)
+        return Committed(batch.rows.num_rows, 1, len(batch.rejects))
 
 
 class Clock:
@@ -63,7 +67,7 @@ def clock() -> Clock:
 @pytest.fixture
 def writer_of(lake: Lake, clock: Clock) -> Callable[..., Writer]:
     def make(endpoint: Endpoint, **changes: Any) -> Writer:
-        values = {"profile": "default", "run_id": "run", "seen_at": NOON, **changes}
+        values = {"profile": "default", "seen_at": NOON, **changes}
         return Writer(endpoint, lake.commit, clock=clock, **values)
 
     return make
@@ -108,10 +112,10 @@ def test_pages_are_buffered_until_they_take_enough_memory(writer_of, lake, monke
     writer = writer_of(ALERTS)
 
     write(writer, *pages[:2])
-    assert lake.loads == []
+    assert lake.batches == []
     write(writer, pages[2])
 
-    assert [load.rows.num_rows for load in lake.loads] == [6]
+    assert [batch.rows.num_rows for batch in lake.batches] == [6]
 
 
 def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
@@ -119,10 +123,10 @@ def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeyp
     writer = writer_of(ALERTS)
 
     write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4))
-    assert lake.loads == []
+    assert lake.batches == []
     write(writer, reading(ALERTS, 5, 6))
 
-    assert [load.rows.num_rows for load in lake.loads] == [6]
+    assert [batch.rows.num_rows for batch in lake.batches] == [6]
 
 
 def test_large_records_that_are_rejected_make_a_commit_due_too(writer_of, lake, monkeypatch):
@@ -133,10 +137,10 @@ def test_large_records_that_are_rejected_make_a_commit_due_too(writer_of, lake, 
     writer = writer_of(ALERTS)
 
     write(writer, large)
-    assert lake.loads == []
+    assert lake.batches == []
     write(writer, large)
 
-    assert [len(load.rejects) for load in lake.loads] == [2]
+    assert [len(batch.rejects) for batch in lake.batches] == [2]
 
 
 def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
@@ -146,7 +150,7 @@ def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
     clock.now = writers.SECONDS_PER_COMMIT
     write(writer, reading(ALERTS, 2))
 
-    assert [load.rows.num_rows for load in lake.loads] == [2]
+    assert [batch.rows.num_rows for batch in lake.batches] == [2]
 
 
 def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
@@ -157,8 +161,7 @@ def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
     write(writer, two, reading(ALERTS, 3, 4), reading(ALERTS, 5))
     flush(writer)
 
-    assert [load.rows.num_rows for load in lake.loads] == [2, 2, 1]
-    assert len({load.load_id for load in lake.loads}) == 3
+    assert [batch.rows.num_rows for batch in lake.batches] == [2, 2, 1]
 
 
 def test_a_proven_range_is_committed_with_its_rows(writer_of, lake, monkeypatch):
@@ -168,8 +171,8 @@ def test_a_proven_range_is_committed_with_its_rows(writer_of, lake, monkeypatch)
 
     write(writer, reading(ALERTS, -70, proven=first), reading(ALERTS, -30, proven=second))
 
-    assert [dict(load.proven) for load in lake.loads] == [{"": [first]}, {"": [second]}]
-    assert [load.rows["created_at"][0].as_py().hour for load in lake.loads] == [10, 11]
+    assert [dict(proof.proven) for proof in lake.proofs] == [{"": [first]}, {"": [second]}]
+    assert [batch.newest.hour for batch in lake.batches] == [10, 11]
 
 
 def test_a_range_proven_without_rows_is_committed_too(writer_of, lake):
@@ -178,9 +181,8 @@ def test_a_range_proven_without_rows_is_committed_too(writer_of, lake):
     write(writer, reading(ALERTS, proven=Interval(NOON - HOUR, NOON)))
     flush(writer)
 
-    [load] = lake.loads
-    assert load.rows.num_rows == 0
-    assert load.proven
+    assert [batch.records for batch in lake.batches] == [0]
+    assert [bool(proof.proven) for proof in lake.proofs] == [True]
 
 
 def test_a_page_that_proves_nothing_adds_no_range(writer_of, lake):
@@ -189,7 +191,7 @@ def test_a_page_that_proves_nothing_adds_no_range(writer_of, lake):
     write(writer, reading(ALERTS, 1))
     flush(writer)
 
-    assert dict(lake.loads[0].proven) == {}
+    assert dict(lake.proofs[0].proven) == {}
 
 
 def test_a_proven_range_counts_for_each_id_of_the_call(writer_of, lake):
@@ -199,7 +201,7 @@ def test_a_proven_range_counts_for_each_id_of_the_call(writer_of, lake):
     write(writer, reading(SAMPLES, -5, proven=hour, partitions=(7, 9)))
     flush(writer)
 
-    assert dict(lake.loads[0].proven) == {"7": [hour], "9": [hour]}
+    assert dict(lake.proofs[0].proven) == {"7": [hour], "9": [hour]}
 
 
 def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
@@ -213,15 +215,15 @@ def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
     )
     flush(writer)
 
-    assert dict(lake.loads[0].proven) == {"": [Interval(NOON - HOUR, final)]}
-    assert lake.loads[0].rows.num_rows == 2
+    assert dict(lake.proofs[0].proven) == {"": [Interval(NOON - HOUR, final)]}
+    assert lake.batches[0].rows.num_rows == 2
 
 
 def write_list(writer: Writer, endpoint: Endpoint, *readings: Reading) -> None:
     pages = ListPages(endpoint)
     for one in readings:
         pages.add(one.page)
-    asyncio.run(writer.write_list(pages, asked=None, may_ask_again=False))
+    asyncio.run(writer.write_list(pages, Whole()))
 
 
 def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
@@ -230,9 +232,9 @@ def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
 
     write_list(writer_of(GROUPS), GROUPS, reading(GROUPS, 1), reading(GROUPS, 2))
 
-    [load] = lake.loads
-    assert load.is_whole
-    assert [part.num_rows for part in load.parts()] == [1, 1]
+    [batch] = lake.batches
+    assert lake.wholes == [Whole()]
+    assert [part.num_rows for part in batch.rows.parts()] == [1, 1]
 
 
 def test_another_list_is_committed_part_by_part(writer_of, lake, monkeypatch):
@@ -242,20 +244,22 @@ def test_another_list_is_committed_part_by_part(writer_of, lake, monkeypatch):
 
     write_list(writer_of(locations), locations, *(reading(locations, n) for n in range(3)))
 
-    assert [load.rows.num_rows for load in lake.loads] == [2, 1]
+    assert [batch.rows.num_rows for batch in lake.batches] == [2, 1]
 
 
 @pytest.mark.parametrize("endpoint", [GROUPS, ENDPOINTS["locations"]], ids=["history", "latest"])
 def test_an_empty_whole_list_is_committed(writer_of, lake, endpoint):
     write_list(writer_of(endpoint), endpoint)
 
-    assert [(load.is_whole, load.records) for load in lake.loads] == [(True, 0)]
+    assert [
+        (batch.records, whole) for batch, whole in zip(lake.batches, lake.wholes, strict=True)
+    ] == [(0, Whole())]
 
 
 def test_an_empty_buffer_makes_no_commit(writer_of, lake):
     asyncio.run(writer_of(ALERTS).flush())
 
-    assert lake.loads == []
+    assert lake.batches == []
 
 
 def test_the_end_of_a_read_counts_if_its_last_page_made_a_commit_due(writer_of, lake, monkeypatch):
@@ -266,7 +270,8 @@ def test_the_end_of_a_read_counts_if_its_last_page_made_a_commit_due(writer_of, 
     write(writer, reading(ALERTS, 1))
     asyncio.run(writer.flush(ends=ends))
 
-    assert [(load.rows.num_rows, load.ends) for load in lake.loads] == [(1, None), (0, ends)]
+    assert [batch.records for batch in lake.batches] == [1, 0]
+    assert [proof.ends for proof in lake.proofs] == [None, ends]
 
 
 def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, lake):
@@ -275,10 +280,8 @@ def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, la
     write(writer, reading(ALERTS, 1))
     asyncio.run(writer.flush())
 
-    [load] = lake.loads
-    assert not load.is_whole
-    assert not load.may_ask_again
-    assert load.ends is None
+    assert lake.wholes == [None]
+    assert lake.proofs[0].ends is None
 
 
 def test_misfits_are_committed_with_their_page(writer_of, lake):
@@ -286,9 +289,9 @@ def test_misfits_are_committed_with_their_page(writer_of, lake):
 
     write_list(writer_of(GROUPS), GROUPS, Reading(page, (), None))
 
-    [load] = lake.loads
-    assert [reject.raw for reject in load.rejects] == ['{"id":"x"}']
-    assert sum(part.num_rows for part in load.parts()) == 1
+    [batch] = lake.batches
+    assert [reject.raw for reject in batch.rejects] == ['{"id":"x"}']
+    assert batch.rows.num_rows == 1
 
 
 @pytest.mark.parametrize(("endpoint", "partition"), [(ALERTS, ""), (SAMPLES, "1")])
@@ -313,7 +316,7 @@ def test_a_failed_commit_is_reported_and_counts_nothing(writer_of, lake):
     with pytest.raises(LakeError, match="disk is full"):
         flush(writer)
 
-    assert lake.loads == []
+    assert lake.batches == []
 
 
 def test_no_commit_after_a_failed_one_proves_ranges_that_were_not_stored(writer_of, lake):
@@ -328,6 +331,6 @@ def test_no_commit_after_a_failed_one_proves_ranges_that_were_not_stored(writer_
     write(writer, reading(ALERTS, -30, proven=kept))
     flush(writer)
 
-    proven = [interval for load in lake.loads for interval in load.proven.get("", [])]
-    rows = sum(load.rows.num_rows for load in lake.loads)
+    proven = [interval for proof in lake.proofs for interval in proof.proven.get("", [])]
+    rows = sum(batch.rows.num_rows for batch in lake.batches)
     assert (proven == [kept] and rows == 1) or (lost in proven and rows == 2)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +18,7 @@ import pyarrow.parquet as pq
 from fleetlake.decoding.arrow import EXTRA, schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import Load, new_load_id
+from tests.loads import commit, load_of_rows
 
 MEMORY = "2GB"
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
@@ -60,20 +60,13 @@ def sampled(path: Path) -> dict[str, int]:
 def merged(path: Path) -> dict[str, int]:
     """Commit rows that the lake has, and a few that it does not have."""
     rows = pq.read_table(path.parent / "again.parquet")
-    keys, load_id = rows["created_at_timeuuid"].to_pylist(), new_load_id()
+    keys, load_id = rows["created_at_timeuuid"].to_pylist(), str(uuid4())
     keys[::100] = [f"{key} {load_id}" for key in keys[::100]]
     place = rows.schema.get_field_index("created_at_timeuuid")
     rows = rows.set_column(place, "created_at_timeuuid", pa.array(keys))
-    load = Load(
-        endpoint=SAMPLES,
-        profile="default",
-        run_id=load_id,
-        rows=rows.cast(schema_of(SAMPLES)),
-        seen_at=datetime.now(UTC),
-        load_id=load_id,
-    )
+    load = load_of_rows(SAMPLES, rows.cast(schema_of(SAMPLES)), seen_at=datetime.now(UTC))
     with opened(path, threads=1) as lake:  # as an ingest does
-        return {"rows": rows.num_rows, "added": commit_load(lake, load).added}
+        return {"rows": rows.num_rows, "added": commit(lake, load).added}
 
 
 NEWEST_DAY = (

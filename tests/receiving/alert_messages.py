@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from fleetlake.decoding.arrow import read_page
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
-from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM
 from fleetlake.machine.project import package_files
 from fleetlake.planning.intervals import Interval
+from tests.loads import commit, load_of_rows
 from tests.receiving.journals import write
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -102,8 +101,8 @@ def poll(
     body = msgspec.json.encode({"data": [*alerts], "meta": {"limit": 500, "next": None}})
     page = read_page(POLLED, body)
     rows = pa.Table.from_batches([page.rows])
-    load = Load(endpoint=POLLED, profile="default", run_id="poll", rows=rows, seen_at=NOON)
-    return commit_load(lake, replace(load, proven={WHOLE_STREAM: [proven]}) if proven else load)
+    ranges = {WHOLE_STREAM: [proven]} if proven else {}
+    return commit(lake, load_of_rows(POLLED, rows, seen_at=NOON, proven=ranges))
 
 
 def staged(lake: Lake, columns: str) -> list[tuple[Any, ...]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fleetlake.receiving.journal_table import (
     JOURNAL_FILE,
-    Batch,
     JournalTable,
+    MessageBatch,
     Position,
     PushedMessage,
     read_batch,
@@ -24,7 +24,9 @@ def write(folder: Path, *bodies: bytes, at: datetime = ARRIVED) -> None:
         table.append([PushedMessage(body=body, received_at=at) for body in bodies])
 
 
-def read(folder: Path, after: int = 0, *, limit: int = 1_000_000, max_bytes: int = 2**30) -> Batch:
+def read(
+    folder: Path, after: int = 0, *, limit: int = 1_000_000, max_bytes: int = 2**30
+) -> MessageBatch:
     """Return what a journal holds after a number."""
     empty = read_batch(folder, {}, limit=0, max_bytes=0)
     assert empty is not None

@@ -6,14 +6,13 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 
 from collections.abc import Callable, Sequence
 
-from fleetlake.endpoints.model import Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
-from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.lateness import note_lateness
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, StreamProof, Whole
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.watermarks import (
@@ -28,17 +27,21 @@ from fleetlake.planning.intervals import Interval
 
 def commit_load(
     lake: Lake,
-    load: Load,
+    batch: Batch,
+    proof: Proof,
+    attempt: Attempt,
     *,
+    whole: Whole | None = None,
     keys: KnownKeys | None = None,
     only_changes: bool = False,
     also: Callable[[Lake], None] | None = None,
 ) -> Committed:
-    """Commit a load exactly once, however often this is called.
+    """Commit a load exactly once, however often this is called with the same `attempt`.
 
-    `keys` is what the run knows of the tables' keys; pass the same one with each load of a run.
-    With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
-    what many such loads prove, in one transaction. `also` makes further writes in the transaction.
+    `whole` says that the batch is a complete list. `keys` is what the run knows of the tables'
+    keys; pass the same one with each load of a run. With `only_changes`, a load without new rows is
+    not committed; `commit_proofs` later commits what many such loads prove, in one transaction.
+    `also` makes further writes in the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -46,25 +49,25 @@ def commit_load(
     keys = keys or KnownKeys()
     with commit_lock(lake.path):
         keys.begin()
-        is_retry = load.attempts.begun > 0
-        load.attempts.begun += 1
+        is_retry = attempt.begun > 0
+        attempt.begun += 1
         try:
             with lake.transaction():
-                committed = write_rows(lake, load, keys)
+                committed = write_rows(lake, batch, attempt.load_id, keys, whole)
                 if only_changes and committed.is_nothing:
                     lake.roll_back()
                     return committed
                 # A load id is chosen in this process, so no other can have committed it.
-                if is_retry and (earlier := _earlier(lake, load)):
+                if is_retry and (earlier := _earlier(lake, attempt)):
                     lake.roll_back()
                     return earlier
-                _write_proofs(lake, load, committed)
-                if committed.added or load.proven:
-                    confirm(lake, load)
+                _write_proofs(lake, batch, proof, attempt, committed)
+                if committed.added or proof.proven:
+                    confirm(lake, batch.endpoint, proof.proven, batch.rows)
                 if also is not None:
                     also(lake)
         except LakeError as error:
-            if settled := _settled(lake, load, error):
+            if settled := _settled(lake, batch.endpoint, attempt, error):
                 return settled
             raise
         keys.note_commit()
@@ -72,60 +75,55 @@ def commit_load(
 
 
 def commit_proofs(
-    lake: Lake, loads: Sequence[Load], *, also: Callable[[Lake], None] | None = None
+    lake: Lake, proofs: Sequence[StreamProof], *, also: Callable[[Lake], None] | None = None
 ) -> None:
     """Commit what loads without new rows prove, in one transaction.
 
     `also` makes the other writes at the end of a run.
     """
-    if not loads and also is None:
+    if not proofs and also is None:
         return
+    streams: dict[tuple[str, str], list[StreamProof]] = {}
+    for one in proofs:
+        streams.setdefault((one.profile, one.endpoint.name), []).append(one)
     with commit_lock(lake.path), lake.transaction():
-        for (profile, _), of_stream in _by_stream(loads).items():
-            endpoint = of_stream[0].endpoint
-            if proven := _joined(of_stream):
-                add_intervals(lake, profile, endpoint, proven)
-        set_watermarks(lake, [_mark(load) for load in loads])
-        set_last_reads(lake, _ends(loads))
-        for load in loads:
-            confirm(lake, load)
+        for (profile, _), of_stream in streams.items():
+            proven: dict[str, list[Interval]] = {}
+            for one in of_stream:
+                for partition, intervals in one.proof.proven.items():
+                    proven.setdefault(partition, []).extend(intervals)
+            if proven:
+                add_intervals(lake, profile, of_stream[0].endpoint, proven)
+        set_watermarks(lake, [_mark(one) for one in proofs])
+        set_last_reads(lake, _ends(proofs))
+        for one in proofs:
+            confirm(lake, one.endpoint, one.proof.proven)
         if also is not None:
             also(lake)
 
 
-def _by_stream(loads: Sequence[Load]) -> dict[tuple[str, str], list[Load]]:
-    streams: dict[tuple[str, str], list[Load]] = {}
-    for load in loads:
-        streams.setdefault((load.profile, load.endpoint.name), []).append(load)
-    return streams
-
-
-def _joined(loads: Sequence[Load]) -> dict[str, list[Interval]]:
-    proven: dict[str, list[Interval]] = {}
-    for load in loads:
-        for partition, intervals in load.proven.items():
-            proven.setdefault(partition, []).extend(intervals)
-    return proven
-
-
-def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
-    if load.proven:
-        add_intervals(lake, load.profile, load.endpoint, load.proven)
-    if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
-        note_lateness(lake, load, load.overlap)
-    if load.endpoint.is_requested:  # a push proves nothing about what else there is
-        set_watermarks(lake, [_mark(load, load.load_id)])
-        set_last_reads(lake, _ends([load]))
+def _write_proofs(
+    lake: Lake, batch: Batch, proof: Proof, attempt: Attempt, done: Committed
+) -> None:
+    endpoint, profile = batch.endpoint, batch.profile
+    if proof.proven:
+        add_intervals(lake, profile, endpoint, proof.proven)
+    if done.added and proof.overlap and endpoint.mode is Mode.APPEND:
+        note_lateness(lake, batch, proof.overlap, attempt.load_id)
+    if endpoint.is_requested:  # a push proves nothing about what else there is
+        of_stream = StreamProof(endpoint, profile, proof)
+        set_watermarks(lake, [_mark(of_stream, attempt.load_id)])
+        set_last_reads(lake, _ends([of_stream]))
     lake.execute(
         "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
         "rows_added, rows_changed, quarantined, committed_at) "
         "values (?, ?, ?, ?, ?, ?, ?, ?, now())",
         [
-            load.load_id,
-            load.run_id,
-            load.profile,
-            load.endpoint.name,
-            load.records,
+            attempt.load_id,
+            attempt.run_id,
+            profile,
+            endpoint.name,
+            batch.records,
             done.added,
             done.changed,
             done.quarantined,
@@ -133,38 +131,36 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
     )
 
 
-def _mark(load: Load, load_id: str | None = None) -> StreamWatermark:
-    # A record may carry a future time, but nothing was read up to then.
-    newest = load.newest
-    if newest and newest > load.seen_at + TOLERANCE:
-        newest = load.seen_at
+def _mark(one: StreamProof, load_id: str | None = None) -> StreamWatermark:
     return StreamWatermark(
-        profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id
+        profile=one.profile, endpoint=one.endpoint.name, newest=one.proof.newest, load_id=load_id
     )
 
 
-def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
-    return [(load.profile, load.endpoint.name, load.ends) for load in loads if load.ends]
+def _ends(proofs: Sequence[StreamProof]) -> list[tuple[str, str, LastRead]]:
+    return [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
 
 
-def _earlier(lake: Lake, load: Load) -> Committed | None:
+def _earlier(lake: Lake, attempt: Attempt) -> Committed | None:
     """Return the result of an earlier commit of this load, or None."""
     found = lake.rows(
         "select rows_added, rows_changed, quarantined from meta.loads where load_id = ?",
-        [load.load_id],
+        [attempt.load_id],
     )
     return Committed(*found[0]) if found else None
 
 
-def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:
+def _settled(
+    lake: Lake, endpoint: Endpoint, attempt: Attempt, error: LakeError
+) -> Committed | None:
     """Return the result of a commit that ended with an error, or None if it was refused.
 
     Raises: CommitUnknown if the catalog does not answer.
     """
     try:
-        return _earlier(lake, load)
+        return _earlier(lake, attempt)
     except LakeError:
         raise CommitUnknown(
-            f"The outcome of load {load.load_id} of {load.endpoint.name} is unknown: {error.what}",
+            f"The outcome of load {attempt.load_id} of {endpoint.name} is unknown: {error.what}",
             remedy="Run again once the catalog answers. Nothing is loaded twice.",
         ) from error

@@ -36,8 +36,9 @@ from fleetlake.decoding.pushed import WITHOUT_ID
 from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load, bounds_of
+from fleetlake.lake.loads import Rows, bounds_of
 from fleetlake.lake.watermarks import proven_intervals
+from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import literal, quoted
 
 SAME_INSTANT = timedelta(seconds=1)
@@ -77,16 +78,21 @@ def polled_endpoint() -> Endpoint:
     return ENDPOINTS[str(PUSHED.confirmed_by)]
 
 
-def confirm(lake: Lake, load: Load) -> None:
+def confirm(
+    lake: Lake,
+    endpoint: Endpoint,
+    proven: Mapping[str, Sequence[Interval]],
+    rows: Rows | None = None,
+) -> None:
     """Pair the rows that a load has just written with those of the other kind.
 
     Joins the open transaction, after what the load proves. A load of polled records costs one small
     query while no push was ever received near their time.
     """
-    is_polled = load.endpoint.name == PUSHED.confirmed_by
-    if not is_polled and load.endpoint.name != PUSHED.name:
+    is_polled = endpoint.name == PUSHED.confirmed_by
+    if not is_polled and endpoint.name != PUSHED.name:
         return
-    span = _span_of(load)
+    span = _span_of(proven, rows)
     if span and (not is_polled or _has_pushes(lake, span)):
         _confirm(lake, span)
 
@@ -118,12 +124,12 @@ def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:
     )
 
 
-def _span_of(load: Load) -> _Span | None:
+def _span_of(proven: Mapping[str, Sequence[Interval]], rows: Rows | None) -> _Span | None:
     """Return the times near the rows of a load, and near those that it proves; None if neither."""
-    rows = load.rows
-    bounds = [_bounds(rows[name]) for name in _TIMES if name in rows.column_names]
+    times = rows.columns([name for name in _TIMES if name in rows.schema.names]) if rows else None
+    bounds = [_bounds(column) for column in times.columns] if times else []
     given = [bound for bound in bounds if bound]
-    given += [(one.start, one.end) for proven in load.proven.values() for one in proven]
+    given += [(one.start, one.end) for ranges in proven.values() for one in ranges]
     if not given:
         return None
     low, high = min(low for low, _ in given), max(high for _, high in given)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load
+from fleetlake.lake.loads import Batch
 from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
 
@@ -26,11 +26,11 @@ SHARE_ON_TIME = 0.999
 RESOLUTION_SECONDS = 10
 
 
-def note_lateness(lake: Lake, load: "Load", overlap: Overlap) -> None:
+def note_lateness(lake: Lake, batch: Batch, overlap: Overlap, load_id: str) -> None:
     """Record how late the rows were that a load has just inserted, in the open transaction."""
     if not overlap.starts:
         return
-    endpoint = load.endpoint
+    endpoint = batch.endpoint
     partition = f"r.{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''"
     event = f"r.{quoted(str(endpoint.event_time))}"
     age_then = f"epoch($read_until - greatest({event}, $final_until)) + {SETTLE.seconds}"
@@ -50,10 +50,10 @@ def note_lateness(lake: Lake, load: "Load", overlap: Overlap) -> None:
             f"where r._load_id = $load_id and {event} >= $earliest and {event} >= s.start_at "
             "group by all",
             {
-                "profile": load.profile,
+                "profile": batch.profile,
                 "endpoint": endpoint.name,
-                "load_id": load.load_id,
-                "seen_at": load.seen_at,
+                "load_id": load_id,
+                "seen_at": batch.seen_at,
                 "final_until": overlap.unsettled.start,
                 "read_until": overlap.unsettled.end,
                 "earliest": min(overlap.starts.values()),

@@ -1,6 +1,6 @@
 """The content of one commit, and what it changed in the lake."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval
@@ -23,12 +24,12 @@ ROWS_PER_PART = 25_000
 """Rows that are unpacked together. DuckDB needs up to 2 KB of memory for each."""
 
 
-class PackedRows:
+class Rows:
     """Rows in their order, added batch by batch and read again in parts.
 
     They are compressed while a list is being read. Only the whole list shows which records are
     gone, so it is committed at once. Of 100,000 routers, the lists of one ingest would take 500 MB;
-    compressed, they take a sixth of that.
+    compressed, they take a sixth of that. `Rows.of` takes a table as it is, as one part.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -37,6 +38,13 @@ class PackedRows:
         self._packs: list[pa.Buffer] = []
         self._loose: list[pa.RecordBatch] = []
         self._loose_rows = 0
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Self:
+        """Return the rows of a table, which is neither compressed nor divided."""
+        rows = cls(table.schema)
+        rows.num_rows, rows._loose = table.num_rows, table.to_batches()
+        return rows
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows of the schema."""
@@ -62,6 +70,20 @@ class PackedRows:
             tables.append(pa.Table.from_batches(self._loose, self.schema))
         if tables:
             yield pa.concat_tables(tables)
+
+    def table(self) -> pa.Table:
+        """Return all rows at once."""
+        return pa.concat_tables(self.parts())
+
+    def changed(self, change: Callable[[pa.Table], pa.Table]) -> "Rows":
+        """Return the rows with each part changed, compressed if these are."""
+        if not self._packs:
+            return Rows.of(change(self.table()))
+        changed = Rows(self.schema)
+        for part in self.parts():
+            for batch in change(part).to_batches():
+                changed.add(batch)
+        return changed
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of all rows; the others stay packed."""
@@ -92,9 +114,74 @@ def _packed(rows: pa.Table) -> pa.Buffer:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def new_load_id() -> str:
-    """Return a new unique load id."""
-    return str(uuid4())
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Rows of one stream that are committed together, and the records that were rejected.
+
+    `seen_at` is the service's clock at the read; versions of a snapshot begin and end then.
+    """
+
+    endpoint: Endpoint
+    profile: str
+    rows: Rows
+    seen_at: datetime
+    rejects: Sequence[RejectedRecord] = ()
+
+    @property
+    def records(self) -> int:
+        """The number of records that were read, with the rejected ones."""
+        return self.rows.num_rows + len(self.rejects)
+
+    @property
+    def newest(self) -> datetime | None:
+        """The newest event time among the rows; for a snapshot, when it was read."""
+        name = self.endpoint.event_time
+        if name is None:
+            return self.seen_at
+        if not self.rows.num_rows:
+            return None
+        _, newest = bounds_of(self.rows.columns([name]).column(0))
+        # A record may carry a future time, but nothing was read up to then.
+        return newest if newest <= self.seen_at + TOLERANCE else self.seen_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What a load proves about its stream.
+
+    `proven` are ranges by partition. `overlap` is what the previous load has already read. `ends`
+    is given with the last commit of a finished read: it is what the next load needs to know about
+    it. `newest` is the newest event time that was read, if any.
+    """
+
+    proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
+    overlap: Overlap | None = None
+    ends: LastRead | None = None
+    newest: datetime | None = None
+
+    def before(self, instant: datetime) -> Self:
+        """Return what is proven before an instant, including the end of the read."""
+        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        ends = self.ends.proven_until(instant) if self.ends else None
+        return replace(self, proven=settled, ends=ends)
+
+
+@dataclass(frozen=True)
+class StreamProof:
+    """What a load proves about a stream, without its rows."""
+
+    endpoint: Endpoint
+    profile: str
+    proof: Proof
+
+
+@dataclass
+class Attempt:
+    """The id of a load, which stays the same when it is tried again, and how often it was begun."""
+
+    run_id: str
+    load_id: str = field(default_factory=lambda: str(uuid4()))
+    begun: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,100 +196,17 @@ class ShrinkRule:
     is_accepted: bool = False
 
 
-HALF = ShrinkRule()
-
-
-@dataclass
-class Attempts:
-    """How often the commit of a load was begun; shared by all copies of the load."""
-
-    begun: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
-class Load:
-    """The content of one commit: rows of one stream, and what they prove.
+class Whole:
+    """That a batch is the complete list, so any other record is gone.
 
-    `seen_at` is the service's clock at the read; versions of a snapshot begin and end then.
-    `is_whole` means that the rows are the complete list, so any other record is gone. For a
-    fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
-    list has lost too many records, as limited by `shrink`, so that it can be read again. `overlap`
-    is what the previous load has already read. The rows of a list kept as history are in `packed`,
-    and `rows` is empty. `newest_read` is set once the rows were dropped. `ends` is set on the last
-    commit of a finished read: it is what the next load needs to know about it. `load_id` and
-    `attempts` belong together.
+    For a fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused
+    if the list has lost too many records, as limited by `shrink`, so that it can be read again.
     """
 
-    endpoint: Endpoint
-    profile: str
-    run_id: str
-    rows: pa.Table
-    seen_at: datetime
-    rejects: Sequence[RejectedRecord] = ()
-    proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
-    is_whole: bool = False
-    asked: Sequence[tuple[int | str, ...]] | None = None
+    asked: Sequence[Sequence[int | str]] | None = None
     may_ask_again: bool = False
-    shrink: ShrinkRule = HALF
-    overlap: Overlap | None = None
-    ends: LastRead | None = None
-    packed: PackedRows | None = None
-    newest_read: datetime | None = None
-    load_id: str = field(default_factory=new_load_id)
-    attempts: Attempts = field(default_factory=Attempts)
-
-    def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
-        """Return the load with its proofs before an instant, and a load with the rest, if any.
-
-        The second load has no rows. It gets the end of the read, because that says how far the
-        stream is proven.
-        """
-        ends = self.ends.proven_until(instant) if self.ends else None
-        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
-        if settled == self.proven and ends == self.ends:
-            return self, None
-        return replace(self, proven=settled, ends=None), self._without_rows()
-
-    def waiting(self) -> "Load":
-        """Return the load without its rows, which the lake already has, until its proofs count."""
-        return replace(self._without_rows(), newest_read=self.newest)
-
-    def _without_rows(self) -> "Load":
-        empty = self.rows.schema.empty_table()
-        return replace(self, rows=empty, packed=None, rejects=(), is_whole=False)
-
-    def proven_before(self, instant: datetime) -> "Load":
-        """Return the load with its proofs before an instant, including the end of the read."""
-        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
-        ends = self.ends.proven_until(instant) if self.ends else None
-        return replace(self, proven=settled, ends=ends)
-
-    @property
-    def records(self) -> int:
-        """The number of records that were read, with the rejected ones."""
-        rows: int = self.rows.num_rows
-        return rows + (self.packed.num_rows if self.packed else 0) + len(self.rejects)
-
-    def parts(self) -> Iterator[pa.Table]:
-        """Yield the rows, few enough at once for DuckDB to join."""
-        if self.packed is None:
-            yield self.rows
-        else:
-            yield from self.packed.parts()
-
-    def keys(self) -> pa.Table:
-        """Return the key columns of all rows."""
-        key = self.endpoint.key
-        return self.rows.select(key) if self.packed is None else self.packed.columns(key)
-
-    @property
-    def newest(self) -> datetime | None:
-        """The newest event time among the rows; for a snapshot, when it was read."""
-        if self.endpoint.event_time is None:
-            return self.seen_at
-        if self.newest_read is not None:
-            return self.newest_read
-        return bounds_of(self.rows[self.endpoint.event_time])[1] if self.rows.num_rows else None
+    shrink: ShrinkRule = ShrinkRule()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ is resolved from the beginning.
 """
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +19,6 @@ import pyarrow as pa
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load
 
 _HOST = r"https?://[^/\"]+"
 _TIME = r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:?\d\d)?"
@@ -30,19 +30,20 @@ _REJECTS = (
 )
 
 
-def quarantine(lake: Lake, load: Load) -> int:
+def quarantine(
+    lake: Lake, endpoint: Endpoint, profile: str, load_id: str, rejects: Sequence[RejectedRecord]
+) -> int:
     """Quarantine the rejected records of a load in the open transaction; return how many are new.
 
     The rows of those that are in quarantine already get the time and the count of this load.
     """
-    if not load.rejects:
+    if not rejects:
         return 0
-    endpoint = load.endpoint
     members = {
-        "reason": [reject.reason for reject in load.rejects],
-        "raw": [reject.raw for reject in load.rejects],
-        "partition": [reject.partition for reject in load.rejects],
-        "is_placeholder": [is_placeholder(endpoint, reject) for reject in load.rejects],
+        "reason": [reject.reason for reject in rejects],
+        "raw": [reject.raw for reject in rejects],
+        "partition": [reject.partition for reject in rejects],
+        "is_placeholder": [is_placeholder(endpoint, reject) for reject in rejects],
     }
     found = _REJECTS.format(same=_same("raw", endpoint))
     matches = (
@@ -61,16 +62,15 @@ def quarantine(lake: Lake, load: Load) -> int:
         "raw, ? as load_id, now() as quarantined_at, partition, now() as last_seen_at, "
         "1 as times_seen, case when is_placeholder then now() end as resolved_at "
         f"from seen_rejects r where not exists (select 1 from meta.quarantine q where {matches})",
-        [load.profile, endpoint.name, load.load_id, endpoint.name],
+        [profile, endpoint.name, load_id, endpoint.name],
     )
     lake.execute("drop table temp.seen_rejects")
     return int(added)
 
 
-def waiting_rejects(lake: Lake, load: Load) -> int:
+def waiting_rejects(lake: Lake, endpoint: Endpoint, rejects: Sequence[RejectedRecord]) -> int:
     """Return the number of rejected records of a list that are neither settled nor placeholders."""
-    endpoint = load.endpoint
-    rejects = [one for one in load.rejects if not is_placeholder(endpoint, one)]
+    rejects = [one for one in rejects if not is_placeholder(endpoint, one)]
     if not rejects:
         return 0
     with lake.view("rejects", pa.table({"raw": [reject.raw for reject in rejects]})):

@@ -1,4 +1,4 @@
-"""Writing a load's rows to a raw table in the endpoint's mode, its rejected records and its drift.
+"""Writing a batch's rows to a raw table in the endpoint's mode, its rejected records and its drift.
 
 Everything happens in the transaction that a commit has opened.
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -30,7 +31,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.registry import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
-from fleetlake.lake.loads import Committed, Load, PackedRows, bounds_of
+from fleetlake.lake.loads import Batch, Committed, Rows, Whole, bounds_of
 from fleetlake.lake.rejects import quarantine
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed
@@ -138,51 +139,57 @@ RESTS_DAYS = 2
 """Longer than the time between two daily loads, even slow ones."""
 
 
-def write_rows(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
-    """Write a load's rows and rejected records in the open transaction; return what changed."""
-    if load.records:
-        load = without_suppressed(lake, load)
-    if not (load.records or load.is_whole):
+def write_rows(
+    lake: Lake, batch: Batch, load_id: str, keys: KnownKeys, whole: Whole | None
+) -> Committed:
+    """Write a batch's rows and rejected records in the open transaction; return what changed."""
+    if batch.records:
+        batch = without_suppressed(lake, batch)
+    if not (batch.records or whole):
         return Committed(0, 0, 0)
-    filled = 0
-    if load.endpoint.mode is Mode.APPEND:
-        done = _append(lake, load, keys)
+    endpoint, filled = batch.endpoint, 0
+    if endpoint.mode is Mode.APPEND:
+        done = _append(lake, batch, load_id, keys)
     else:
-        filled = take_from_extra(lake, load)
-        done = {Mode.UPSERT: _upsert, Mode.HISTORY: _version}[load.endpoint.mode](lake, load)
-    quarantined = quarantine(lake, load)
-    for part in load.parts():
-        note_drift(lake, load, part)
-    is_noted = done.is_noted or bool(filled or (load.rejects and not quarantined))
+        filled = take_from_extra(lake, endpoint)
+        if endpoint.mode is Mode.UPSERT:
+            done = _upsert(lake, batch, load_id)
+        else:
+            done = _version(lake, batch, load_id, whole)
+    quarantined = quarantine(lake, endpoint, batch.profile, load_id, batch.rejects)
+    for part in batch.rows.parts():
+        note_drift(lake, endpoint, batch.profile, load_id, part)
+    is_noted = done.is_noted or bool(filled or (batch.rejects and not quarantined))
     return replace(done, quarantined=quarantined, is_noted=is_noted)
 
 
-def _append(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
+def _append(lake: Lake, batch: Batch, load_id: str, keys: KnownKeys) -> Committed:
     """Insert the records that the table lacks; it is searched only for doubtful ones."""
-    endpoint, rows = load.endpoint, load.rows
+    endpoint, rows = batch.endpoint, batch.rows.table()
+    insert = partial(_insert, lake, batch, load_id)
     if rows.num_rows == 0:
         return Committed(0, 0, 0)
     doubts = keys.doubts(lake, endpoint, rows)
     if doubts is None:
         lacking, limits = _lacking(endpoint, bounds_of(rows[endpoint.event_time]))
         with lake.view("batch", rows):
-            return _insert(lake, load, lacking, limits)
+            return insert(lacking, limits)
     new, doubtful = doubts.divide(rows)
     with lake.stream("new_rows", new):
         if doubtful.num_rows == 0:
-            return _insert(lake, load, "select * from new_rows", [])
+            return insert("select * from new_rows", [])
         lacking, limits = _lacking(endpoint, doubts.bounds)
         with lake.view("batch", doubtful):
-            return _insert(
-                lake, load, f"select * from new_rows union all by name {lacking}", limits
-            )
+            return insert(f"select * from new_rows union all by name {lacking}", limits)
 
 
-def _insert(lake: Lake, load: Load, rows: str, parameters: Sequence[datetime]) -> Committed:
+def _insert(
+    lake: Lake, batch: Batch, load_id: str, rows: str, parameters: Sequence[datetime]
+) -> Committed:
     """Insert the rows that this SQL selects."""
     [(added,)] = lake.rows(
-        f"insert into raw.{load.endpoint.name} by name select *, {_PROVENANCE} from ({rows})",
-        [load.profile, load.load_id, *parameters],
+        f"insert into raw.{batch.endpoint.name} by name select *, {_PROVENANCE} from ({rows})",
+        [batch.profile, load_id, *parameters],
     )
     return Committed(added, 0, 0)
 
@@ -207,41 +214,41 @@ def _lacking(
     return f"select * from ({rows}) {lacking}", limits
 
 
-def _upsert(lake: Lake, load: Load) -> Committed:
+def _upsert(lake: Lake, batch: Batch, load_id: str) -> Committed:
     """Insert new records and overwrite those with changed content."""
-    endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    endpoint, profile, table = batch.endpoint, batch.profile, f"raw.{batch.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
-    with _batch(lake, endpoint, load.rows):
+    with _batch(lake, endpoint, batch.rows.table()):
         [(changed,)] = lake.rows(
             f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
             f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
             f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
-            [load.profile, load.load_id, load.profile],
+            [profile, load_id, profile],
         )
-        return Committed(_insert_unknown(lake, load), changed, 0)
+        return Committed(_insert_unknown(lake, batch, load_id), changed, 0)
 
 
-def _version(lake: Lake, load: Load) -> Committed:
+def _version(lake: Lake, batch: Batch, load_id: str, whole: Whole | None) -> Committed:
     """Close the versions of changed and missing records; insert the new versions.
 
     A large list is compared part by part. The versions that end are closed together, because each
     update of a table writes files.
     """
-    endpoint = load.endpoint
-    superseded, absence = _judge_list(lake, load)
+    endpoint = batch.endpoint
+    superseded, absence = _judge_list(lake, batch, whole)
     filled = added = first = 0
-    changes = PackedRows(load.rows.schema)
-    for part in load.parts():
+    changes = Rows(batch.rows.schema)
+    for part in batch.rows.parts():
         with _batch(lake, endpoint, _last_read(part, first, superseded)):
-            filled += fill_never_held(lake, load, _is_no_others(endpoint))
-            for batch in _changed(lake, load).to_batches():
-                changes.add(_typed(batch, changes.schema))
-            added += _insert_unknown(lake, load)
+            filled += fill_never_held(lake, endpoint, batch.profile, _is_no_others(endpoint))
+            for changed_rows in _changed(lake, batch).to_batches():
+                changes.add(_typed(changed_rows, changes.schema))
+            added += _insert_unknown(lake, batch, load_id)
         first += part.num_rows
-    changed = _replace_versions(lake, load, changes)
+    changed = _replace_versions(lake, batch, load_id, changes)
     return Committed(
         added + changed,
-        changed + end_versions(lake, load, absence.ended),
+        changed + end_versions(lake, batch, absence.ended),
         0,
         unconfirmed=len(absence.unconfirmed),
         held=absence.held,
@@ -249,20 +256,22 @@ def _version(lake: Lake, load: Load) -> Committed:
     )
 
 
-def _judge_list(lake: Lake, load: Load) -> tuple[frozenset[int], MissingRecords]:
+def _judge_list(
+    lake: Lake, batch: Batch, whole: Whole | None
+) -> tuple[frozenset[int], MissingRecords]:
     """Return the numbers of the rows that were read again later, and what is missing.
 
     Pages may overlap while records are added. Only the keys are needed for that.
     """
-    key = _listed(load.endpoint.key)
-    keys = load.keys()
+    key = _listed(batch.endpoint.key)
+    keys = batch.rows.columns(batch.endpoint.key)
     keys = keys.append_column("_row", pa.array(range(keys.num_rows), pa.int64()))
     with lake.view("batch", keys):
         again = lake.rows(
             f"select _row from batch join (select {key}, max(_row) as last from batch "
             f"group by {key} having count(*) > 1) using ({key}) where _row < last"
         )
-        absence = judge_missing(lake, load) if load.is_whole else MissingRecords()
+        absence = judge_missing(lake, batch, whole) if whole else MissingRecords()
     return frozenset(row for (row,) in again), absence
 
 
@@ -284,15 +293,15 @@ def _batch(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> Iterator[None]:
         yield
 
 
-def _changed(lake: Lake, load: Load) -> pa.Table:
-    """Return the rows of `batch` whose current version is different."""
-    endpoint = load.endpoint
-    names = ", ".join(f"b.{quoted(name)}" for name in load.rows.schema.names)
-    bounds, limits = _key_bounds(lake, load)
+def _changed(lake: Lake, batch: Batch) -> pa.Table:
+    """Return the rows of the view `batch` whose current version is different."""
+    endpoint = batch.endpoint
+    names = ", ".join(f"b.{quoted(name)}" for name in batch.rows.schema.names)
+    bounds, limits = _key_bounds(lake, endpoint)
     return lake.execute(
         f"select {names} from raw.{endpoint.name} t join batch b on {_same_key(endpoint)} "
         f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
-        [*limits, load.profile],
+        [*limits, batch.profile],
     ).to_arrow_table()
 
 
@@ -307,36 +316,36 @@ def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _key_bounds(lake: Lake, load: Load) -> tuple[str, list[object]]:
+def _key_bounds(lake: Lake, endpoint: Endpoint) -> tuple[str, list[object]]:
     """Return an SQL condition, and its parameters, that spares files without keys of `batch`."""
-    key = quoted(load.endpoint.key[0])
+    key = quoted(endpoint.key[0])
     [(lowest, highest)] = lake.rows(f"select min({key}), max({key}) from batch")
     return f"and t.{key} between ? and ?", [lowest, highest]
 
 
-def _replace_versions(lake: Lake, load: Load, changes: PackedRows) -> int:
+def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: Rows) -> int:
     """Close the current versions of these records and insert new ones; return their number."""
     if not changes.num_rows:
         return 0
-    endpoint = load.endpoint
+    endpoint = batch.endpoint
     with lake.view("batch", changes.columns(endpoint.key)):
         [(closed,)] = lake.rows(
             f"update raw.{endpoint.name} t set valid_to = greatest(?, t.valid_from) from batch b "
             f"where t.valid_to is null and {_same_key(endpoint)}",
-            [load.seen_at],
+            [batch.seen_at],
         )
     for part in changes.parts():
         with lake.stream("batch", part):
             lake.execute(
                 f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE}{_VALID_FROM} "
                 "from batch",
-                [load.profile, load.load_id, load.seen_at],
+                [batch.profile, load_id, batch.seen_at],
             )
     return int(closed)
 
 
-def _insert_unknown(lake: Lake, load: Load) -> int:
-    endpoint = load.endpoint
+def _insert_unknown(lake: Lake, batch: Batch, load_id: str) -> int:
+    endpoint = batch.endpoint
     is_history = endpoint.mode is Mode.HISTORY
     known = "where valid_to is null" if is_history else ""
     [(added,)] = lake.rows(
@@ -344,7 +353,7 @@ def _insert_unknown(lake: Lake, load: Load) -> int:
         f"select *, {_PROVENANCE}{_VALID_FROM if is_history else ''} from ({_once(endpoint)}) "
         f"anti join (select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
         f"using ({_listed(endpoint.key)})",
-        [load.profile, load.load_id, *([load.seen_at] if is_history else [])],
+        [batch.profile, load_id, *([batch.seen_at] if is_history else [])],
     )
     return int(added)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fleetlake.errors import ListShrank
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load
+from fleetlake.lake.loads import Batch, Whole
 from fleetlake.lake.rejects import waiting_rejects
 from fleetlake.text.quoting import quoted
 
@@ -37,24 +37,26 @@ class MissingRecords:
     is_noted: bool = False
 
 
-def judge_missing(lake: Lake, load: Load) -> MissingRecords:
-    """Decide what happens to the records that are missing from the complete list in `batch`.
+def judge_missing(lake: Lake, batch: Batch, whole: Whole) -> MissingRecords:
+    """Decide what happens to the records that are missing from a complete list.
 
     Updates `meta.absent` in the open transaction. Raises: ListShrank if the list must be read once
     more before a decision.
     """
-    gone, before = _gone(lake, load), _unconfirmed_before(lake, load)
+    gone, before = _gone(lake, batch), _unconfirmed_before(lake, batch)
     if not gone and not before:
         return MissingRecords()
-    held = _held(lake, load)
-    ended, unconfirmed = _divided(lake, load, gone, before, held)
+    held = _held(lake, batch)
+    # A rejected record has no readable key, so it may be any of the missing records.
+    unreadable = waiting_rejects(lake, batch.endpoint, batch.rejects) if gone else 0
+    ended, unconfirmed = _divided(whole, gone, before, held, unreadable)
     if unconfirmed != before:
-        _note(lake, load, before - unconfirmed, unconfirmed - before)
+        _note(lake, batch, before - unconfirmed, unconfirmed - before)
     _record_changes(
         lake,
-        load,
+        batch,
         noted=len(unconfirmed - before),
-        accepted=len(gone) if load.shrink.is_accepted else 0,
+        accepted=len(gone) if whole.shrink.is_accepted else 0,
         returned=len(before - gone.keys()),
     )
     return MissingRecords(
@@ -66,31 +68,29 @@ def judge_missing(lake: Lake, load: Load) -> MissingRecords:
 
 
 def _divided(
-    lake: Lake,
-    load: Load,
+    whole: Whole,
     gone: Mapping[str, int | str | None],
     before: frozenset[str],
     held: Counter[int | str | None],
+    unreadable: int,
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the keys of the missing records whose versions end, and of the unconfirmed ones."""
-    if load.shrink.is_accepted:
+    if whole.shrink.is_accepted:
         return frozenset(gone), frozenset()
-    retired = {key for key, id_ in gone.items() if not _is_asked(load, id_)}
+    retired = {key for key, id_ in gone.items() if not _is_asked(whole, id_)}
     still = before & gone.keys() - retired
     new = gone.keys() - retired - before
     lost = Counter(gone[key] for key in new)
     held = held - Counter(gone[key] for key in still)
-    # A rejected record has no readable key, so it may be any of the missing records.
-    unreadable = waiting_rejects(lake, load) if new else 0
-    if load.may_ask_again and _is_too_much(load, lost, held, few=0, unreadable=unreadable):
-        raise ListShrank(f"{load.endpoint.name} has lost {len(new):,} records at once.")
-    if _is_too_much(load, lost, held, few=FEW, unreadable=unreadable):
+    if whole.may_ask_again and _is_too_much(whole, lost, held, few=0, unreadable=unreadable):
+        raise ListShrank(f"The list has lost {len(new):,} records at once.")
+    if _is_too_much(whole, lost, held, few=FEW, unreadable=unreadable):
         return frozenset(retired), frozenset(still | new)
     return frozenset(retired if unreadable else retired | new), frozenset(still)
 
 
 def _is_too_much(
-    load: Load,
+    whole: Whole,
     lost: Counter[int | str | None],
     held: Counter[int | str | None],
     *,
@@ -98,64 +98,64 @@ def _is_too_much(
     unreadable: int,
 ) -> bool:
     """Return whether the list, or the response of one walk, has lost too large a share."""
-    walks = load.asked or ()
+    walks = whole.asked or ()
     of_walks = [(sum(lost[i] for i in walk), sum(held[i] for i in walk)) for walk in walks]
     shares = [(lost.total(), held.total()), *of_walks]
     return any(
-        losses - unreadable > few and (losses - unreadable) * 100 > load.shrink.limit_pct * known
+        losses - unreadable > few and (losses - unreadable) * 100 > whole.shrink.limit_pct * known
         for losses, known in shares
     )
 
 
-def _is_asked(load: Load, id_: int | str | None) -> bool:
+def _is_asked(whole: Whole, id_: int | str | None) -> bool:
     """Return whether the list was requested for the id that a record belongs to."""
-    return load.asked is None or any(id_ in walk for walk in load.asked)
+    return whole.asked is None or any(id_ in walk for walk in whole.asked)
 
 
-def _key(load: Load) -> str:
-    return f"json_array({', '.join(quoted(name) for name in load.endpoint.key)})::varchar"
+def _key(batch: Batch) -> str:
+    return f"json_array({', '.join(quoted(name) for name in batch.endpoint.key)})::varchar"
 
 
-def _partition(load: Load) -> str:
-    fan_out = load.endpoint.fan_out
+def _partition(batch: Batch) -> str:
+    fan_out = batch.endpoint.fan_out
     return quoted(fan_out.partition) if fan_out else "null"
 
 
 _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
-def _gone(lake: Lake, load: Load) -> dict[str, int | str | None]:
+def _gone(lake: Lake, batch: Batch) -> dict[str, int | str | None]:
     """Return the current records missing from the list: their keys and fan-out ids."""
-    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
+    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in batch.endpoint.key)
     found = lake.rows(
-        f"select {_key(load)}, {_partition(load)} from raw.{quoted(load.endpoint.name)} t "
+        f"select {_key(batch)}, {_partition(batch)} from raw.{quoted(batch.endpoint.name)} t "
         f"where {_IS_CURRENT} and not exists (select 1 from batch b where {same})",
-        [load.profile],
+        [batch.profile],
     )
     return dict(found)
 
 
-def _held(lake: Lake, load: Load) -> Counter[int | str | None]:
+def _held(lake: Lake, batch: Batch) -> Counter[int | str | None]:
     """Return the number of current records by fan-out id."""
     found = lake.rows(
-        f"select {_partition(load)} as fan_out_id, count(*) from raw.{quoted(load.endpoint.name)} "
-        f"where {_IS_CURRENT} group by fan_out_id",
-        [load.profile],
+        f"select {_partition(batch)} as fan_out_id, count(*) "
+        f"from raw.{quoted(batch.endpoint.name)} where {_IS_CURRENT} group by fan_out_id",
+        [batch.profile],
     )
     return Counter(dict(found))
 
 
-def _unconfirmed_before(lake: Lake, load: Load) -> frozenset[str]:
+def _unconfirmed_before(lake: Lake, batch: Batch) -> frozenset[str]:
     found = lake.rows(
         "select record_key from meta.absent where account_profile = ? and endpoint = ?",
-        [load.profile, load.endpoint.name],
+        [batch.profile, batch.endpoint.name],
     )
     return frozenset(key for (key,) in found)
 
 
-def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
+def _note(lake: Lake, batch: Batch, back: frozenset[str], away: frozenset[str]) -> None:
     """Update `meta.absent`: remove the records that are `back`, add those that are `away`."""
-    stream = [load.profile, load.endpoint.name]
+    stream = [batch.profile, batch.endpoint.name]
     if back:
         with lake.view("back", pa.table({"record_key": sorted(back)})):
             lake.execute(
@@ -168,13 +168,13 @@ def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) ->
             lake.execute(
                 "insert into meta.absent by name select ? as account_profile, ? as endpoint, "
                 "record_key, ?::timestamptz as absent_since from away",
-                [*stream, load.seen_at],
+                [*stream, batch.seen_at],
             )
 
 
-def _record_changes(lake: Lake, load: Load, *, noted: int, accepted: int, returned: int) -> None:
+def _record_changes(lake: Lake, batch: Batch, *, noted: int, accepted: int, returned: int) -> None:
     """Record in the audit trail what has changed since the last load, by number of records."""
-    name = load.endpoint.name
+    name = batch.endpoint.name
     changes = {
         f"{name} lost too many records at once; their versions stay open.": noted,
         f"A person accepted that these records of {name} are gone.": accepted,
@@ -186,7 +186,7 @@ def _record_changes(lake: Lake, load: Load, *, noted: int, accepted: int, return
                 lake,
                 EventKind.SHRUNK_LIST,
                 summary,
-                profile=load.profile,
+                profile=batch.profile,
                 endpoint=name,
                 rows=rows,
             )
@@ -204,14 +204,14 @@ def unconfirmed_ids(lake: Lake, profile: str, source: str) -> set[str]:
     return {str(json.loads(key)[0]) for (key,) in found}
 
 
-def end_versions(lake: Lake, load: Load, keys: frozenset[str]) -> int:
+def end_versions(lake: Lake, batch: Batch, keys: frozenset[str]) -> int:
     """End the current versions of the records with these keys; return their number."""
     if not keys:
         return 0
     with lake.view("leaving", pa.table({"record_key": sorted(keys)})):
         [(ended,)] = lake.rows(
-            f"update raw.{quoted(load.endpoint.name)} set valid_to = greatest(?, valid_from) "
-            f"where {_IS_CURRENT} and {_key(load)} in (select record_key from leaving)",
-            [load.seen_at, load.profile],
+            f"update raw.{quoted(batch.endpoint.name)} set valid_to = greatest(?, valid_from) "
+            f"where {_IS_CURRENT} and {_key(batch)} in (select record_key from leaving)",
+            [batch.seen_at, batch.profile],
         )
     return int(ended)

@@ -26,7 +26,7 @@ from fleetlake.endpoints.relations import (
     thing_of_type,
 )
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Load, PackedRows, bounds_of
+from fleetlake.lake.loads import Batch, bounds_of
 from fleetlake.lake.retention_rules import events_kept_from
 from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
 from fleetlake.text.quoting import quoted
@@ -132,24 +132,19 @@ def read_suppression(lake: Lake, endpoint: Endpoint) -> Suppression:
     )
 
 
-def without_suppressed(lake: Lake, load: Load) -> Load:
-    """Return a load without the rows and records that must not be written, in its transaction.
+def without_suppressed(lake: Lake, batch: Batch) -> Batch:
+    """Return a batch without the rows and records that must not be written, in its transaction.
 
     An interface of an erased router that the lake has never held gets a tombstone of its own, and
     loses rows that were loaded before its list was.
     """
-    suppression = read_suppression(lake, load.endpoint)
-    packed = load.packed
-    if packed is not None and suppression.tombstones:
-        packed = PackedRows(packed.schema)
-        for part in load.parts():
-            for batch in _suppressed(lake, suppression, part).to_batches():
-                packed.add(batch)
+    suppression = read_suppression(lake, batch.endpoint)
+    if not (suppression.tombstones or suppression.kept_from):
+        return batch
     return replace(
-        load,
-        rows=_suppressed(lake, suppression, load.rows),
-        packed=packed,
-        rejects=suppression.admitted_rejects(load.rejects),
+        batch,
+        rows=batch.rows.changed(lambda part: _suppressed(lake, suppression, part)),
+        rejects=suppression.admitted_rejects(batch.rejects),
     )
 
 

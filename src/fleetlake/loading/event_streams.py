@@ -39,7 +39,6 @@ async def load_events(
         endpoint,
         run.lake.commit,
         profile=run.profile,
-        run_id=run.run_id,
         seen_at=now,
         unsettled=again,
         overlap=plan.overlap,

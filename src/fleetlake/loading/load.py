@@ -87,7 +87,8 @@ async def load_streams(
     """
     scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
-        in_lake = LakeThread(lake, thread, client.clock)
+        run_id = str(uuid4())
+        in_lake = LakeThread(lake, thread, client.clock, run_id=run_id)
         now = await _trusted_now(client, in_lake, profile)
         prepare = partial(
             _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
@@ -98,7 +99,7 @@ async def load_streams(
             watcher=watcher or Watcher(),
             walks=walks,
             profile=profile,
-            run_id=str(uuid4()),
+            run_id=run_id,
             scope=scope,
             lateness=await in_lake.do(prepare),
         )

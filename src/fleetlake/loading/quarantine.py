@@ -14,7 +14,7 @@ from fleetlake.errors import PageUnreadable, StreamBusy
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.promotions import settle_names, with_promoted
-from fleetlake.lake.loads import Load
+from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
 
@@ -96,16 +96,7 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
     if record.partition:
         page = stamp(endpoint, page, int(record.partition))
     if not _is_superseded(lake, endpoint, page, record.quarantined_at):
-        commit_load(
-            lake,
-            Load(
-                endpoint=endpoint,
-                profile=record.account_profile,
-                run_id="quarantine",
-                rows=pa.Table.from_batches([page.rows]),
-                seen_at=record.quarantined_at,
-            ),
-        )
+        _store(lake, endpoint, record, pa.Table.from_batches([page.rows]))
     _resolve(lake, record)
     return True
 
@@ -116,16 +107,19 @@ def _retry_push(lake: Lake, endpoint: Endpoint, record: Quarantined) -> bool:
     pushes = read_pushes(endpoint, [message])
     if pushes.rejects:
         return False
-    load = Load(
-        endpoint=endpoint,
-        profile=record.account_profile,
-        run_id="quarantine",
-        rows=pushes.rows,
-        seen_at=record.quarantined_at,
-    )
-    commit_load(lake, load)
+    _store(lake, endpoint, record, pushes.rows)
     _resolve(lake, record)
     return True
+
+
+def _store(lake: Lake, endpoint: Endpoint, record: Quarantined, rows: pa.Table) -> None:
+    batch = Batch(
+        endpoint=endpoint,
+        profile=record.account_profile,
+        rows=Rows.of(rows),
+        seen_at=record.quarantined_at,
+    )
+    commit_load(lake, batch, Proof(newest=batch.newest), Attempt("quarantine"))
 
 
 def _resolve(lake: Lake, record: Quarantined) -> None:

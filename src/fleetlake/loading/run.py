@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -15,7 +15,15 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
-from fleetlake.lake.loads import Committed, Load, ShrinkRule
+from fleetlake.lake.loads import (
+    Attempt,
+    Batch,
+    Committed,
+    Proof,
+    ShrinkRule,
+    StreamProof,
+    Whole,
+)
 from fleetlake.lake_address import LakeAddress
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
@@ -33,9 +41,11 @@ class LakeThread:
     the end of the run. `totals` counts what each endpoint's loads have changed so far.
     """
 
-    def __init__(self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock) -> None:
-        self._lake, self._thread, self._clock = lake, thread, clock
-        self._waiting: list[Load] = []
+    def __init__(
+        self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock, *, run_id: str
+    ) -> None:
+        self._lake, self._thread, self._clock, self._run_id = lake, thread, clock, run_id
+        self._waiting: list[StreamProof] = []
         self._keys = KnownKeys()
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
 
@@ -49,21 +59,25 @@ class LakeThread:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, partial(work, self._lake))
 
-    async def commit(self, load: Load) -> Committed:
+    async def commit(self, batch: Batch, proof: Proof, whole: Whole | None = None) -> Committed:
         """Commit a load. A started commit is finished even if the run is being stopped.
 
         Nothing is proven beyond the newest record time. Raises: LakeError.
         """
-        limit = self._clock.provable_until()
-        sure, left = (load, None) if limit is None else load.split_at(limit)
-        keys = self._keys
-        commit = self.do(lambda lake: commit_load(lake, sure, keys=keys, only_changes=True))
+        limit, sure = self._clock.provable_until(), proof
+        if limit is not None and (settled := proof.before(limit)) != proof:
+            # The end of the read says how far the stream is proven, so it waits with the rest.
+            sure = replace(settled, ends=None)
+        attempt, keys = Attempt(self._run_id), self._keys
+        commit = self.do(
+            lambda lake: commit_load(
+                lake, batch, sure, attempt, whole=whole, keys=keys, only_changes=True
+            )
+        )
         done = await asyncio.shield(commit)
-        if done.is_nothing:
-            self._waiting.append(load.waiting())
-        elif left is not None:
-            self._waiting.append(left)
-        self.totals[load.endpoint.name] = self.totals[load.endpoint.name].plus(done)
+        if done.is_nothing or sure is not proof:
+            self._waiting.append(StreamProof(batch.endpoint, batch.profile, proof))
+        self.totals[batch.endpoint.name] = self.totals[batch.endpoint.name].plus(done)
         return done
 
     async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
@@ -72,7 +86,10 @@ class LakeThread:
         `also` makes the other writes at the end of the run, in the same transaction.
         """
         limit = self._clock.provable_until()
-        proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]
+        proofs = [
+            one if limit is None else replace(one, proof=one.proof.before(limit))
+            for one in self._waiting
+        ]
         await self.do(lambda lake: commit_proofs(lake, proofs, also=also))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.current import fan_out_ids, lacks_current
-from fleetlake.lake.loads import Committed
+from fleetlake.lake.loads import Committed, Whole
 from fleetlake.lake.watermarks import watermark
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
@@ -44,10 +45,8 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
         endpoint,
         run.lake.commit,
         profile=run.profile,
-        run_id=run.run_id,
         seen_at=await _seen_at(run, endpoint, now),
         unsettled=unsettled(now, run.lateness.get(endpoint.name)),
-        shrink=run.scope.shrink_rule(endpoint),
     )
     pages = ListPages(endpoint)
     await _read_list(run, endpoint, walks, pages)
@@ -58,12 +57,16 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
         if await run.lake.do(is_missing):
             await _read_list(run, endpoint, walks, pages)
             was_read_twice = True
-    asked = walks if endpoint.fan_out else None
+    whole = Whole(
+        asked=walks if endpoint.fan_out else None,
+        may_ask_again=not was_read_twice,
+        shrink=run.scope.shrink_rule(endpoint),
+    )
     try:
-        await writer.write_list(pages, asked=asked, may_ask_again=not was_read_twice)
+        await writer.write_list(pages, whole)
     except ListShrank:
         await _read_list(run, endpoint, walks, pages)
-        await writer.write_list(pages, asked=asked, may_ask_again=False)
+        await writer.write_list(pages, replace(whole, may_ask_again=False))
     return StreamRead(listed=pages.listed)
 
 

@@ -9,7 +9,7 @@ again.
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from fleetlake.decoding.arrow import Page, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.loads import HALF, Committed, Load, PackedRows, ShrinkRule
+from fleetlake.lake.loads import Batch, Committed, Proof, Rows, Whole
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
@@ -35,7 +35,7 @@ class ListPages:
         fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
         moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
         self._id = moved[0].id if moved else None
-        self.rows = PackedRows(schema_of(endpoint))
+        self.rows = Rows(schema_of(endpoint))
         self.rejects: list[RejectedRecord] = []
         self.is_paged = False
 
@@ -59,11 +59,12 @@ BYTES_PER_COMMIT = 72_000_000
 
 SECONDS_PER_COMMIT = 10.0
 
-CommitLoad = Callable[[Load], Awaitable[Committed]]
+CommitLoad = Callable[..., Awaitable[Committed]]
+"""Commits a batch, its proof, and perhaps that it is a complete list: `LakeThread.commit`."""
 
 
 @dataclass
-class _Batch:
+class _Buffer:
     pages: list[Page] = field(default_factory=list)
     proven: dict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
     rows: int = 0
@@ -86,10 +87,8 @@ class Writer:
         commit: CommitLoad,
         *,
         profile: str,
-        run_id: str,
         seen_at: datetime,
         unsettled: Interval | None = None,
-        shrink: ShrinkRule = HALF,
         overlap: Overlap | None = None,
         expired: Mapping[str, Sequence[Interval]] | None = None,
         unconfirmed: Collection[str] = (),
@@ -99,23 +98,21 @@ class Writer:
         self._endpoint = endpoint
         self._commit = commit
         self._profile = profile
-        self._run_id = run_id
         self._seen_at = seen_at
         self._unsettled = unsettled or Interval(seen_at, seen_at)
-        self._shrink = shrink
         self._overlap, self._expired, self._unconfirmed = overlap, expired or {}, unconfirmed
         self._has_shown = has_shown
         self.first_expired: dict[str, datetime] = {}
         self._clock = clock
-        self._batch = _Batch(since=clock())
+        self._buffer = _Buffer(since=clock())
 
     async def write(self, reading: Reading) -> None:
         """Add a reading to the batch; commit the batch if it is due. Raises: LakeError."""
-        batch = self._batch
-        batch.pages.append(reading.page)
+        buffer = self._buffer
+        buffer.pages.append(reading.page)
         self._has_shown = self._has_shown or bool(reading.page.count)
-        batch.rows += reading.page.rows.num_rows
-        batch.size += _size_of(reading.page)
+        buffer.rows += reading.page.rows.num_rows
+        buffer.size += _size_of(reading.page)
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
@@ -123,8 +120,8 @@ class Writer:
                     continue
                 # An expired range is proven later, together with the recording of its gap.
                 provable = subtract(proven, self._expired.get(partition, ()))
-                batch.proven[partition].extend(provable)
-        if self._is_due(batch):
+                buffer.proven[partition].extend(provable)
+        if self._is_due(buffer):
             await self.flush()
 
     def _note_expired(self, page: Page) -> None:
@@ -141,59 +138,48 @@ class Writer:
                 known = self.first_expired.get(partition, moment)
                 self.first_expired[partition] = min(known, moment)
 
-    def _is_due(self, batch: _Batch) -> bool:
-        is_large = batch.rows >= ROWS_PER_COMMIT or batch.size >= BYTES_PER_COMMIT
-        return is_large or self._clock() - batch.since >= SECONDS_PER_COMMIT
+    def _is_due(self, buffer: _Buffer) -> bool:
+        is_large = buffer.rows >= ROWS_PER_COMMIT or buffer.size >= BYTES_PER_COMMIT
+        return is_large or self._clock() - buffer.since >= SECONDS_PER_COMMIT
 
     async def flush(self, *, ends: LastRead | None = None) -> None:
         """Commit the current batch.
 
         `ends` is passed once the load is complete: it is what the next load needs to know.
         """
-        batch, self._batch = self._batch, _Batch(since=self._clock())
-        if not batch.pages and ends is None:
+        buffer, self._buffer = self._buffer, _Buffer(since=self._clock())
+        if not buffer.pages and ends is None:
             return  # the end of a read counts even if its last page was due for a commit itself
-        load = self._load(
-            pa.Table.from_batches(
-                [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
-            ),
-            [reject for page in batch.pages for reject in page.rejects],
+        pages, schema = [page.rows for page in buffer.pages], schema_of(self._endpoint)
+        batch = self._batch(
+            Rows.of(pa.Table.from_batches(pages, schema=schema)),
+            [reject for page in buffer.pages for reject in page.rejects],
         )
-        proven = batch.proven if self._has_shown else {}
-        await self._commit(replace(load, proven=proven, overlap=self._overlap, ends=ends))
+        proven = buffer.proven if self._has_shown else {}
+        proof = Proof(proven=proven, overlap=self._overlap, ends=ends, newest=batch.newest)
+        await self._commit(batch, proof)
 
-    async def write_list(
-        self,
-        pages: ListPages,
-        *,
-        asked: Sequence[tuple[int | str, ...]] | None,
-        may_ask_again: bool,
-    ) -> None:
+    async def write_list(self, pages: ListPages, whole: Whole) -> None:
         """Commit a complete list: at once if it is kept as history, otherwise part by part.
 
-        `asked` holds the fan-out ids that were requested. `may_ask_again` means that the list can
-        be read a second time. Raises: LakeError; ListShrank if it must be read a second time.
+        Raises: LakeError; ListShrank if it must be read a second time.
         """
-        if self._endpoint.mode is Mode.HISTORY:
-            # Only the whole list shows which records are gone.
-            load = self._load(pages.rows.schema.empty_table(), pages.rejects)
-            whole = replace(load, packed=pages.rows, is_whole=True, asked=asked)
-            await self._commit(replace(whole, may_ask_again=may_ask_again))
-            return
+        # Only the whole list shows which records are gone.
+        is_history = self._endpoint.mode is Mode.HISTORY
+        parts = [pages.rows] if is_history else map(Rows.of, pages.rows.parts())
         rejects: Sequence[RejectedRecord] = pages.rejects
-        for part in pages.rows.parts():
-            await self._commit(replace(self._load(part, rejects), is_whole=True))
+        for rows in parts:
+            batch = self._batch(rows, rejects)
+            await self._commit(batch, Proof(newest=batch.newest), whole)
             rejects = ()
 
-    def _load(self, rows: pa.Table, rejects: Sequence[RejectedRecord]) -> Load:
-        return Load(
+    def _batch(self, rows: Rows, rejects: Sequence[RejectedRecord]) -> Batch:
+        return Batch(
             endpoint=self._endpoint,
             profile=self._profile,
-            run_id=self._run_id,
             rows=rows,
             seen_at=self._seen_at,
             rejects=rejects,
-            shrink=self._shrink,
         )
 
 

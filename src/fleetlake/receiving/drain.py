@@ -30,12 +30,12 @@ from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import has_meta
 from fleetlake.lake.evolution.promotions import with_promoted
-from fleetlake.lake.loads import Load
+from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
 from fleetlake.lake_address import LakeAddress
 from fleetlake.receiving.journal_table import (
-    Batch,
     JournalTable,
+    MessageBatch,
     Position,
     PushedMessage,
     has_journal,
@@ -173,18 +173,14 @@ def _commit(
 ) -> Drained:
     [endpoint] = with_promoted(lake, [PUSHED])
     pushes = read_pushes(endpoint, ((one.body, one.received_at) for one in messages))
-    done = commit_load(
-        lake,
-        Load(
-            endpoint=endpoint,
-            profile=profile,
-            run_id=RUN_ID,
-            rows=pushes.rows,
-            rejects=pushes.rejects,
-            seen_at=datetime.now(UTC),
-        ),
-        also=also,
+    batch = Batch(
+        endpoint=endpoint,
+        profile=profile,
+        rows=Rows.of(pushes.rows),
+        rejects=pushes.rejects,
+        seen_at=datetime.now(UTC),
     )
+    done = commit_load(lake, batch, Proof(), Attempt(RUN_ID), also=also)
     return Drained(
         messages=len(messages),
         alerts=done.added,
@@ -195,7 +191,7 @@ def _commit(
 
 def _note_positions(
     lake: Lake,
-    batch: Batch | None,
+    batch: MessageBatch | None,
     place: str,
     ended: Sequence[str],
     losses: Sequence[tuple[str, str]],

@@ -83,7 +83,7 @@ _START = Position(0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class MessageBatch:
     """Messages of a journal after a number, in the order of their arrival; `until` is the last one.
 
     `losses` says what is missing or damaged, each as the end of a sentence about the journal.
@@ -347,7 +347,7 @@ def has_messages(folder: Path) -> bool:
 
 def read_batch(
     folder: Path, positions: Mapping[str, Position], *, limit: int, max_bytes: int
-) -> Batch | None:
+) -> MessageBatch | None:
     """Return the messages after a lake's position: at most `limit`, with at most `max_bytes`.
 
     A single larger message is returned alone. Returns None if there is no journal.
@@ -389,7 +389,7 @@ def read_batch(
         if not has_more and until < newest:
             losses.append(_missing(until + 1, newest))
             until = newest
-    return Batch(
+    return MessageBatch(
         journal_id=id_,
         messages=messages,
         until=until,

@@ -16,7 +16,6 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.evolution.promote import RETYPES
 from fleetlake.lake.evolution.promotions import with_retyped
-from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import literal, quoted
 
 LONGEST_EXAMPLE = 500
@@ -24,7 +23,7 @@ LONGEST_EXAMPLE = 500
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
+def note_drift(lake: Lake, endpoint: Endpoint, profile: str, load_id: str, rows: pa.Table) -> None:
     """Record each member without a column when it is first seen, with an example as JSON.
 
     `rows` are those of the load, or a part of them. Within the open transaction.
@@ -32,14 +31,13 @@ def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
     column = rows[EXTRA]
     if column.null_count == rows.num_rows:
         return
-    endpoint = load.endpoint.name
-    found = lake.recall("select member from meta.schema_drift where endpoint = ?", (endpoint,))
+    found = lake.recall("select member from meta.schema_drift where endpoint = ?", (endpoint.name,))
     known = {member for (member,) in found}
     sent = {name: format_path([name]) for name in _names(lake, column)}
     for name in sent.keys() & known - {*sent.values()}:
         # An earlier release recorded plain names: there `a.b` would look like a path.
         sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
-        lake.execute(sql, [format_path([name]), endpoint, name])
+        lake.execute(sql, [format_path([name]), endpoint.name, name])
         known.add(format_path([name]))
     new = {name: member for name, member in sent.items() if member not in known}
     if not new:
@@ -49,7 +47,7 @@ def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
         lake.execute(
             "insert into meta.schema_drift by name select ? as account_profile, ? as endpoint, "
             "member, example, ? as load_id, now() as first_seen_at from drifted",
-            [load.profile, endpoint, load.load_id],
+            [profile, endpoint.name, load_id],
         )
 
 

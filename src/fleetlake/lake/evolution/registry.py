@@ -20,7 +20,6 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import is_current
 from fleetlake.lake.evolution.member_values import forget_drift, move_values
-from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 
 MEANING = "A column that another release of fleetlake has added to this lake."
@@ -118,12 +117,12 @@ def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
     forget_drift(lake, endpoint.name, column)
 
 
-def take_from_extra(lake: Lake, load: Load) -> int:
+def take_from_extra(lake: Lake, endpoint: Endpoint) -> int:
     """Move values that a release without some column left in `_extra`; return the row count.
 
     For records kept as history, only the current version is considered.
     """
-    return take_values(lake, load.endpoint, is_current(load.endpoint))
+    return take_values(lake, endpoint, is_current(endpoint))
 
 
 def take_values(lake: Lake, endpoint: Endpoint, condition: str = "true") -> int:
@@ -137,21 +136,21 @@ def take_values(lake: Lake, endpoint: Endpoint, condition: str = "true") -> int:
     return sum(move_values(lake, endpoint, column) for column in late)
 
 
-def fill_never_held(lake: Lake, load: Load, is_own: str) -> int:
+def fill_never_held(lake: Lake, endpoint: Endpoint, profile: str, is_own: str) -> int:
     """Fill columns that are new to current versions; return the number of rows.
 
     Only the first load after a column was added does this: later nulls come from the service.
     `is_own` is the condition on the account, with one parameter.
     """
-    endpoint, filled = load.endpoint, 0
+    filled = 0
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
-    for column in columns_new_to(lake, load.profile, endpoint):
+    for column in columns_new_to(lake, profile, endpoint):
         name = quoted(column.name)
         [(rows,)] = lake.rows(
             f"update raw.{quoted(endpoint.name)} t set {name} = b.{name} from batch b "
             f"where t.valid_to is null and {same} and t.{name} is null "
             f"and b.{name} is not null and {is_own}",
-            [load.profile],
+            [profile],
         )
         filled += rows
     return filled

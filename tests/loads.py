@@ -1,0 +1,43 @@
+"""Loads made by tests: a batch, and what it proves."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake import Lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, Rows, Whole
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Load:
+    batch: Batch
+    proof: Proof
+    attempt: Attempt
+    whole: Whole | None
+
+
+def load_of_rows(
+    endpoint: Endpoint,
+    rows: pa.Table | Rows,
+    *,
+    whole: Whole | None = None,
+    run_id: str = "run",
+    proven: Any = None,
+    **changes: Any,
+) -> Load:
+    """Return a load; `changes` are members of its batch."""
+    values = {"profile": "default", "seen_at": NOON, **changes}
+    held = rows if isinstance(rows, Rows) else Rows.of(rows)
+    batch = Batch(endpoint=endpoint, rows=held, **values)
+    proof = Proof(proven=proven or {}, newest=batch.newest)
+    return Load(batch, proof, Attempt(run_id), whole)
+
+
+def commit(lake: Lake, load: Load, **options: Any) -> Committed:
+    return commit_load(lake, load.batch, load.proof, load.attempt, whole=load.whole, **options)
