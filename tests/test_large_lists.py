@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,15 @@ def test_freed_memory_is_returned_before_each_part_of_a_large_list_only(monkeypa
 
     assert returns_before_each_part(2) == [0]
     assert returns_before_each_part(13) == [1, 2, 2]
+
+
+def test_a_list_that_lost_most_of_its_records_changes_nothing_until_it_was_read_again(lake, whole):
+    commit(lake, whole(*(group(n) for n in range(1, 9))))
+    first = replace(whole(group(1), group(9), seen_at=LATER), whole=Whole(may_ask_again=True))
+    before = [versions(lake, GROUPS, "id"), lake.rows("select * from meta.loads")]
+
+    done = commit(lake, first)
+
+    assert (done.asks_again, done.is_nothing) == (True, True)
+    assert [versions(lake, GROUPS, "id"), lake.rows("select * from meta.loads")] == before
+    assert commit(lake, replace(first, whole=Whole())).unconfirmed == 7

@@ -54,7 +54,7 @@ def commit_load(
         try:
             with lake.transaction():
                 committed = write_rows(lake, batch, attempt.load_id, keys, whole)
-                if only_changes and committed.is_nothing:
+                if committed.asks_again or (only_changes and committed.is_nothing):
                     lake.roll_back()
                     return committed
                 # A load id is chosen in this process, so no other can have committed it.

@@ -200,8 +200,8 @@ class ShrinkRule:
 class Whole:
     """That a batch is the complete list, so any other record is gone.
 
-    For a fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused
-    if the list has lost too many records, as limited by `shrink`, so that it can be read again.
+    For a fan-out, `asked` holds the ids of each walk. With `may_ask_again`, nothing is committed if
+    the list has lost too many records, as limited by `shrink`, so that it can be read again.
     """
 
     asked: Sequence[Sequence[int | str]] | None = None
@@ -215,7 +215,8 @@ class Committed:
 
     `unconfirmed` records are missing from a list that has shrunk too much; their versions stay
     open. The lake has `held` current records of that list. `is_noted` means that something other
-    than new or changed rows was written.
+    than new or changed rows was written. With `asks_again`, nothing was committed, because
+    the list has lost so many records that it must be read a second time.
     """
 
     added: int
@@ -224,6 +225,7 @@ class Committed:
     unconfirmed: int = 0
     held: int = 0
     is_noted: bool = False
+    asks_again: bool = False
 
     def plus(self, later: Self) -> Self:
         """Return the sum of both; `unconfirmed` and `held` come from the later one."""

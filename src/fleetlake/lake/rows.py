@@ -156,6 +156,8 @@ def write_rows(
             done = _upsert(lake, batch, load_id)
         else:
             done = _version(lake, batch, load_id, whole)
+            if done.asks_again:
+                return done
     quarantined = quarantine(lake, endpoint, batch.profile, load_id, batch.rejects)
     for part in batch.rows.parts():
         note_drift(lake, endpoint, batch.profile, load_id, part)
@@ -236,6 +238,8 @@ def _version(lake: Lake, batch: Batch, load_id: str, whole: Whole | None) -> Com
     """
     endpoint = batch.endpoint
     superseded, absence = _judge_list(lake, batch, whole)
+    if absence.asks_again:
+        return Committed(0, 0, 0, asks_again=True)
     filled = added = first = 0
     changes = Rows(batch.rows.schema)
     for part in batch.rows.parts():

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fleetlake.errors import ListShrank
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Batch, Whole
@@ -28,20 +27,21 @@ FEW = 3
 class MissingRecords:
     """Keys of the records missing from a list, out of `held` current ones.
 
-    The versions of the `ended` records end. Those of the `unconfirmed` records stay open.
+    The versions of the `ended` records end. Those of the `unconfirmed` records stay open. With
+    `asks_again`, nothing is decided: the list must be read once more.
     """
 
     ended: frozenset[str] = frozenset()
     unconfirmed: frozenset[str] = frozenset()
     held: int = 0
     is_noted: bool = False
+    asks_again: bool = False
 
 
 def judge_missing(lake: Lake, batch: Batch, whole: Whole) -> MissingRecords:
     """Decide what happens to the records that are missing from a complete list.
 
-    Updates `meta.absent` in the open transaction. Raises: ListShrank if the list must be read once
-    more before a decision.
+    Updates `meta.absent` in the open transaction, unless the list must be read once more.
     """
     gone, before = _gone(lake, batch), _unconfirmed_before(lake, batch)
     if not gone and not before:
@@ -49,7 +49,10 @@ def judge_missing(lake: Lake, batch: Batch, whole: Whole) -> MissingRecords:
     held = _held(lake, batch)
     # A rejected record has no readable key, so it may be any of the missing records.
     unreadable = waiting_rejects(lake, batch.endpoint, batch.rejects) if gone else 0
-    ended, unconfirmed = _divided(whole, gone, before, held, unreadable)
+    divided = _divided(whole, gone, before, held, unreadable)
+    if divided is None:
+        return MissingRecords(asks_again=True)
+    ended, unconfirmed = divided
     if unconfirmed != before:
         _note(lake, batch, before - unconfirmed, unconfirmed - before)
     _record_changes(
@@ -73,8 +76,11 @@ def _divided(
     before: frozenset[str],
     held: Counter[int | str | None],
     unreadable: int,
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the keys of the missing records whose versions end, and of the unconfirmed ones."""
+) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the keys of the missing records whose versions end, and of the unconfirmed ones.
+
+    Returns None if the list must be read once more before a decision.
+    """
     if whole.shrink.is_accepted:
         return frozenset(gone), frozenset()
     retired = {key for key, id_ in gone.items() if not _is_asked(whole, id_)}
@@ -83,7 +89,7 @@ def _divided(
     lost = Counter(gone[key] for key in new)
     held = held - Counter(gone[key] for key in still)
     if whole.may_ask_again and _is_too_much(whole, lost, held, few=0, unreadable=unreadable):
-        raise ListShrank(f"The list has lost {len(new):,} records at once.")
+        return None
     if _is_too_much(whole, lost, held, few=FEW, unreadable=unreadable):
         return frozenset(retired), frozenset(still | new)
     return frozenset(retired if unreadable else retired | new), frozenset(still)

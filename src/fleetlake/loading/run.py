@@ -75,6 +75,8 @@ class LakeThread:
             )
         )
         done = await asyncio.shield(commit)
+        if done.asks_again:
+            return done
         if done.is_nothing or sure is not proof:
             self._waiting.append(StreamProof(batch.endpoint, batch.profile, proof))
         self.totals[batch.endpoint.name] = self.totals[batch.endpoint.name].plus(done)

@@ -62,9 +62,7 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
         may_ask_again=not was_read_twice,
         shrink=run.scope.shrink_rule(endpoint),
     )
-    try:
-        await writer.write_list(pages, whole)
-    except ListShrank:
+    if not await writer.write_list(pages, whole):
         await _read_list(run, endpoint, walks, pages)
         await writer.write_list(pages, replace(whole, may_ask_again=False))
     return StreamRead(listed=pages.listed)

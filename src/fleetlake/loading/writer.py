@@ -159,10 +159,11 @@ class Writer:
         proof = Proof(proven=proven, overlap=self._overlap, ends=ends, newest=batch.newest)
         await self._commit(batch, proof)
 
-    async def write_list(self, pages: ListPages, whole: Whole) -> None:
+    async def write_list(self, pages: ListPages, whole: Whole) -> bool:
         """Commit a complete list: at once if it is kept as history, otherwise part by part.
 
-        Raises: LakeError; ListShrank if it must be read a second time.
+        Returns False, and nothing was committed, if it must be read a second time. Raises:
+        LakeError.
         """
         # Only the whole list shows which records are gone.
         is_history = self._endpoint.mode is Mode.HISTORY
@@ -170,8 +171,11 @@ class Writer:
         rejects: Sequence[RejectedRecord] = pages.rejects
         for rows in parts:
             batch = self._batch(rows, rejects)
-            await self._commit(batch, Proof(newest=batch.newest), whole)
+            done = await self._commit(batch, Proof(newest=batch.newest), whole)
+            if done.asks_again:
+                return False
             rejects = ()
+        return True
 
     def _batch(self, rows: Rows, rejects: Sequence[RejectedRecord]) -> Batch:
         return Batch(
