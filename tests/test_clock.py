@@ -25,7 +25,7 @@ from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.service.clock import REFUSED_SKEW, Clock
+from fleetlake.service.clock import REFUSED_SKEW, Clock, provable_until
 from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim
 
@@ -315,7 +315,12 @@ def test_lists_confirm_the_clock_by_the_times_that_the_service_put_on_their_reco
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[datetime | None] = []
-    monkeypatch.setattr(Clock, "record_seen", lambda _self, moment: seen.append(moment))
+
+    def noted(clock: Clock, newest: datetime | None) -> datetime | None:
+        seen.append(newest)
+        return provable_until(clock, newest)
+
+    monkeypatch.setattr("fleetlake.loading.run.provable_until", noted)
 
     sim.ingest("routers")
 

@@ -151,13 +151,15 @@ class Proof:
 
     `proven` are ranges by partition. `overlap` is what the previous load has already read. `ends`
     is given with the last commit of a finished read: it is what the next load needs to know about
-    it. `newest` is the newest event time that was read, if any.
+    it. `newest` is the newest event time that was read, and `service_time` the newest time that the
+    service itself put on a record, if any.
     """
 
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     overlap: Overlap | None = None
     ends: LastRead | None = None
     newest: datetime | None = None
+    service_time: datetime | None = None
 
     def before(self, instant: datetime) -> Self:
         """Return what is proven before an instant, including the end of the read."""

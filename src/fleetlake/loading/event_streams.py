@@ -4,7 +4,6 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.gaps import record_gaps
@@ -65,7 +64,6 @@ async def _read(
     try:
         async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
             run.watcher.on_page(endpoint.name, reading.page.count)
-            run.client.clock.record_seen(newest_service_time(endpoint, reading.page))
             await writer.write(reading)
         is_whole = True
     finally:

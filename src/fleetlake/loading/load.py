@@ -93,6 +93,8 @@ async def load_streams(
         prepare = partial(
             _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
         )
+        newest, lateness = await in_lake.do(prepare)
+        in_lake.note_service_time(newest)
         run = Run(
             client=client,
             lake=in_lake,
@@ -101,7 +103,7 @@ async def load_streams(
             profile=profile,
             run_id=run_id,
             scope=scope,
-            lateness=await in_lake.do(prepare),
+            lateness=lateness,
         )
         started_at = datetime.now(UTC)
         try:
@@ -133,8 +135,10 @@ def _prepare(
     profile: str,
     scope: Scope,
     now: datetime,
-) -> Mapping[str, timedelta]:
-    """Record which streams are read for the first time; return each endpoint's lateness so far.
+) -> tuple[datetime | None, Mapping[str, timedelta]]:
+    """Record which streams are read for the first time.
+
+    Return the newest event time of the account, and each endpoint's lateness so far.
 
     Raises: UsageError if `since` lies in the future.
     """
@@ -156,14 +160,14 @@ def _prepare(
             _forget(lake, profile, endpoint, scope.only, now)
     shard = str(scope.shard)
     with lake.single_snapshot():
-        clock.record_seen(newest_event(lake, profile, until=now))
+        newest = newest_event(lake, profile, until=now)
         lateness = measured_lateness(lake, profile, now=now)
         new = never_read(lake, profile, endpoints, shard)
     since = scope.since if scope.only is None else None
     begin_reads(lake, profile, new, shard, now=now, since=since)
     if since is not None:
         extend_start(lake, profile, endpoints, since)
-    return lateness
+    return newest, lateness
 
 
 def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:

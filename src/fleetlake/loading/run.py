@@ -29,7 +29,7 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
-from fleetlake.service.clock import Clock
+from fleetlake.service.clock import Clock, provable_until
 
 Result = TypeVar("Result")
 
@@ -47,6 +47,7 @@ class LakeThread:
         self._lake, self._thread, self._clock, self._run_id = lake, thread, clock, run_id
         self._waiting: list[StreamProof] = []
         self._keys = KnownKeys()
+        self._service_time: datetime | None = None
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
 
     @property
@@ -64,7 +65,8 @@ class LakeThread:
 
         Nothing is proven beyond the newest record time. Raises: LakeError.
         """
-        limit, sure = self._clock.provable_until(), proof
+        self.note_service_time(proof.service_time)
+        limit, sure = provable_until(self._clock, self._service_time), proof
         if limit is not None and (settled := proof.before(limit)) != proof:
             # The end of the read says how far the stream is proven, so it waits with the rest.
             sure = replace(settled, ends=None)
@@ -82,12 +84,16 @@ class LakeThread:
         self.totals[batch.endpoint.name] = self.totals[batch.endpoint.name].plus(done)
         return done
 
+    def note_service_time(self, newest: datetime | None) -> None:
+        """Note a time that the service has put on a record: nothing up to it is in the future."""
+        self._service_time = max(filter(None, (self._service_time, newest)), default=None)
+
     async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
         """Commit the proofs of loads without changes, up to the newest record time.
 
         `also` makes the other writes at the end of the run, in the same transaction.
         """
-        limit = self._clock.provable_until()
+        limit = provable_until(self._clock, self._service_time)
         proofs = [
             one if limit is None else replace(one, proof=one.proof.before(limit))
             for one in self._waiting

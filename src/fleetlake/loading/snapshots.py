@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
-from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.current import fan_out_ids, lacks_current
@@ -97,7 +96,6 @@ async def _read_list(
     async def read_chunk(partitions: tuple[int | str, ...]) -> None:
         async for page in read_pages(run.client, endpoint, partitions=partitions):
             run.watcher.on_page(endpoint.name, page.count)
-            run.client.clock.record_seen(newest_service_time(endpoint, page))
             pages.add(page)
 
     await all_of(read_chunk(chunk) for chunk in chunks)

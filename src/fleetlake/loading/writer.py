@@ -14,7 +14,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from fleetlake.decoding.arrow import Page, schema_of
+from fleetlake.decoding.arrow import Page, newest_service_time, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -28,22 +28,25 @@ from fleetlake.reading.walks import Reading
 class ListPages:
     """The pages of one list, added as they arrive.
 
-    `is_paged` is true if a walk had more than one page.
+    `is_paged` is true if a walk had more than one page. `service_time` is the newest time that the
+    service put on a record.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
         moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
-        self._id = moved[0].id if moved else None
+        self._endpoint, self._id = endpoint, moved[0].id if moved else None
         self.rows = Rows(schema_of(endpoint))
         self.rejects: list[RejectedRecord] = []
         self.is_paged = False
+        self.service_time: datetime | None = None
 
     def add(self, page: Page) -> None:
         """Add a page."""
         self.rows.add(page.rows)
         self.rejects += page.rejects
         self.is_paged = self.is_paged or not page.is_last
+        self.service_time = _later(self.service_time, newest_service_time(self._endpoint, page))
 
     @property
     def listed(self) -> pa.ChunkedArray | None:
@@ -70,6 +73,7 @@ class _Buffer:
     rows: int = 0
     size: int = 0  # bytes
     since: float = 0.0
+    service_time: datetime | None = None
 
 
 class Writer:
@@ -113,6 +117,8 @@ class Writer:
         self._has_shown = self._has_shown or bool(reading.page.count)
         buffer.rows += reading.page.rows.num_rows
         buffer.size += _size_of(reading.page)
+        newest = newest_service_time(self._endpoint, reading.page)
+        buffer.service_time = _later(buffer.service_time, newest)
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
@@ -156,7 +162,13 @@ class Writer:
             [reject for page in buffer.pages for reject in page.rejects],
         )
         proven = buffer.proven if self._has_shown else {}
-        proof = Proof(proven=proven, overlap=self._overlap, ends=ends, newest=batch.newest)
+        proof = Proof(
+            proven=proven,
+            overlap=self._overlap,
+            ends=ends,
+            newest=batch.newest,
+            service_time=buffer.service_time,
+        )
         await self._commit(batch, proof)
 
     async def write_list(self, pages: ListPages, whole: Whole) -> bool:
@@ -171,7 +183,8 @@ class Writer:
         rejects: Sequence[RejectedRecord] = pages.rejects
         for rows in parts:
             batch = self._batch(rows, rejects)
-            done = await self._commit(batch, Proof(newest=batch.newest), whole)
+            proof = Proof(newest=batch.newest, service_time=pages.service_time)
+            done = await self._commit(batch, proof, whole)
             if done.asks_again:
                 return False
             rejects = ()
@@ -185,6 +198,10 @@ class Writer:
             seen_at=self._seen_at,
             rejects=rejects,
         )
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(filter(None, (one, other)), default=None)
 
 
 def _size_of(page: Page) -> int:

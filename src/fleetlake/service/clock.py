@@ -58,7 +58,6 @@ class Clock:
         self.dates = 0
         self._reference: timedelta | None = None  # what dates are compared with
         self._ahead: timedelta | None = None  # the service's clock, relative to the steady one
-        self._newest_record: datetime | None = None
 
     def read_date(self, date: datetime) -> None:
         """Record the `Date` of a response that has just arrived."""
@@ -71,11 +70,6 @@ class Clock:
             self._reference = ahead  # a date later than all others is not a repeated one
         if self._ahead is None or self._is_better(ahead, self._ahead, self._reference):
             self._ahead = ahead
-
-    def record_seen(self, moment: datetime | None) -> None:
-        """Record a time that the service itself has put on a record."""
-        if moment is not None and (self._newest_record is None or moment > self._newest_record):
-            self._newest_record = moment
 
     @property
     def is_checked(self) -> bool:
@@ -114,16 +108,6 @@ class Clock:
             raise _refused(self.skew)
         return min(service, here) if self.is_checked else service
 
-    def provable_until(self) -> datetime | None:
-        """Return the time up to which records confirm the clock; None if that is not required.
-
-        The next load reads everything after the newest record again, which costs no extra call.
-        After a week without records the two clocks suffice, because the fleet may be quiet.
-        """
-        if not self.is_checked:
-            return None
-        return max(self._newest_record or BEGINNING, machine_now() - QUIET)
-
     def latest(self) -> datetime:
         """Return the later of the clocks in use, in UTC: nothing has happened after that."""
         now = self.now()
@@ -138,6 +122,16 @@ class Clock:
         if is_near or was_near:
             return is_near
         return abs(ahead - reference) < abs(known - reference)
+
+
+def provable_until(clock: Clock, newest: datetime | None) -> datetime | None:
+    """Return the time up to which records confirm the clock; None if that is not required.
+
+    `newest` is the newest time that the service itself has put on a record. The next load reads
+    everything after it again, which costs no extra call. After a week without records the two
+    clocks suffice, because the fleet may be quiet.
+    """
+    return max(newest or BEGINNING, machine_now() - QUIET) if clock.is_checked else None
 
 
 def skew_in_words(skew: timedelta) -> str:
