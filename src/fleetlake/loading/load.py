@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from graphlib import TopologicalSorter
 from uuid import uuid4
 
 from fleetlake.endpoints import ENDPOINTS
@@ -64,10 +65,6 @@ class StreamEnd:
 
     outcome: Outcome
     read: StreamRead
-
-
-Ends = Mapping[str, "asyncio.Future[StreamEnd]"]
-"""The ends of a run's streams by endpoint, which other streams await."""
 
 
 async def load_streams(
@@ -204,29 +201,47 @@ def _warn_of_clocks(clock: Clock, repairs: Sequence[ClockRepair]) -> None:
 
 async def _load_concurrently(run: Run, endpoints: Sequence[Endpoint]) -> list[Outcome]:
     """Load all streams, each once the streams it needs have ended; return their outcomes."""
-    loop = asyncio.get_running_loop()
-    ends: Ends = {endpoint.name: loop.create_future() for endpoint in endpoints}
-    return await all_of(_load_in_turn(run, endpoint, ends) for endpoint in endpoints)
-
-
-async def _load_in_turn(run: Run, endpoint: Endpoint, ends: Ends) -> Outcome:
-    """Load a stream, then release the streams that wait for it, whatever its outcome."""
+    streams = {endpoint.name: endpoint for endpoint in endpoints}
+    order = TopologicalSorter(
+        {name: _needed_by(endpoint) & streams.keys() for name, endpoint in streams.items()}
+    )
+    order.prepare()
+    ends: dict[str, StreamEnd] = {}
+    running: dict[asyncio.Task[StreamEnd], str] = {}
     try:
-        end = await _load_stream(run, endpoint, ends)
-        run.watcher.on_end(end.outcome)
-        ends[endpoint.name].set_result(end)
-        return end.outcome
+        while order.is_active():
+            for name in order.get_ready():
+                running[asyncio.create_task(_load_stream(run, streams[name], ends))] = name
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                end = ends[running[task]] = task.result()
+                run.watcher.on_end(end.outcome)
+                order.done(running.pop(task))
     finally:
-        ends[endpoint.name].cancel()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return [ends[name].outcome for name in streams]
 
 
-async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
+def _needed_by(endpoint: Endpoint) -> set[str]:
+    """Return the lists that a fan-out needs: its ids, and perhaps which of them have changed."""
+    fan_out = endpoint.fan_out
+    if fan_out is None:
+        return set()
+    return {fan_out.source, *([fan_out.moved.endpoint] if fan_out.moved else [])}
+
+
+async def _load_stream(run: Run, endpoint: Endpoint, ends: Mapping[str, StreamEnd]) -> StreamEnd:
+    """Load a stream; `ends` holds those that it needs, if this run loads them."""
     started, read = time.monotonic(), StreamRead()
     error: FleetlakeError | None = None
+    fan_out = endpoint.fan_out
     try:
-        bulk = await _await_sources(run, endpoint, ends)
-        started = time.monotonic()
-        read = await _read_stream(run, endpoint, bulk)
+        if fan_out and (source := ends.get(fan_out.source)):
+            await _require_ids(run, endpoint, source.outcome)
+        moved = ends.get(fan_out.moved.endpoint) if fan_out and fan_out.moved else None
+        read = await _read_stream(run, endpoint, moved)
         committed = run.lake.totals[endpoint.name]
         if committed.unconfirmed:
             error = list_shrank(endpoint, run.profile, committed)
@@ -254,42 +269,29 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
     return StreamEnd(outcome, read)
 
 
-async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> StreamRead:
-    """Read and commit a stream while holding its lock. Raises: StreamBusy."""
+async def _read_stream(run: Run, endpoint: Endpoint, moved: StreamEnd | None) -> StreamRead:
+    """Read and commit a stream while holding its lock. Raises: StreamBusy.
+
+    `moved` is the end of the bulk list that says which of a fan-out's ids changed.
+    """
     with stream_lock(run.lake.path, endpoint.name, run.scope.shard):
         # Under the lock: otherwise another process could promote a member to a column.
         [promoted] = await run.lake.do(lambda lake: with_promoted(lake, [endpoint]))
         now = await service_now(run.client)
         if endpoint.is_snapshot:
             return await load_snapshot(run, promoted, now=now)
+        bulk = None
+        if moved:
+            bulk = BulkList(is_loaded=moved.outcome.error is None, ids=moved.read.listed)
         return await load_events(run, promoted, now=now, bulk=bulk)
 
 
-async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList | None:
-    """Wait for the lists that a fan-out needs; return its bulk list, if this run has read it.
-
-    Raises: ServiceError if the ids were never loaded; StreamBusy if another process is loading
-    them for the first time.
-    """
-    if endpoint.fan_out is None:
-        return None
-    source, moved = ends.get(endpoint.fan_out.source), endpoint.fan_out.moved
-    if moved is not None and moved.endpoint in ends:
-        await asyncio.wait([ends[moved.endpoint]])
-    if source is not None:
-        await _require_ids(run, endpoint, (await source).outcome)
-    return _bulk_list(ends[moved.endpoint]) if moved and moved.endpoint in ends else None
-
-
-def _bulk_list(end: "asyncio.Future[StreamEnd]") -> BulkList | None:
-    """Return the bulk list of a stream that has ended; None if the stream was stopped."""
-    if end.cancelled():
-        return None
-    return BulkList(is_loaded=end.result().outcome.error is None, ids=end.result().read.listed)
-
-
 async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
-    """Require that the ids were loaded at least once. Raises: ServiceError, StreamBusy."""
+    """Require that the ids were loaded at least once.
+
+    Raises: ServiceError if they never were; StreamBusy if another process is loading them for the
+    first time.
+    """
     if source.error is None:
         return
     listing = ENDPOINTS[source.endpoint]
