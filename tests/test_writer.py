@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +20,18 @@ from fleetlake.lake import loads
 from fleetlake.lake.loads import Batch, Committed, Proof, Whole
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
-from fleetlake.loading.writer import ListPages, Writer
+from fleetlake.loading.event_streams import first_expired
+from fleetlake.loading.load_plan import LoadPlan
+from fleetlake.loading.writer import ListPages, Writer, write_list
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.walks import Reading
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 ALERTS, GROUPS = ENDPOINTS["alerts"], ENDPOINTS["groups"]
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
+NONE = Interval(NOON, NOON)
+PLAN = {"wanted": (), "expired": {}, "unconfirmed": frozenset(), "skipped": 0, "has_shown": True}
 
 
 class Lake:
@@ -65,10 +70,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def writer_of(lake: Lake, clock: Clock) -> Callable[..., Writer]:
-    def make(endpoint: Endpoint, **changes: Any) -> Writer:
-        values = {"profile": "default", "seen_at": NOON, **changes}
-        return Writer(endpoint, lake.commit, clock=clock, **values)
+def run(lake: Lake) -> Any:
+    return SimpleNamespace(lake=lake, profile="default")
+
+
+@pytest.fixture
+def writer_of(run: Any, clock: Clock) -> Callable[..., Writer]:
+    def make(endpoint: Endpoint, *, unsettled: Interval = NONE, **changes: Any) -> Writer:
+        plan = LoadPlan(**{**PLAN, **changes})
+        return Writer(run, endpoint, plan, now=NOON, unsettled=unsettled, clock=clock)
 
     return make
 
@@ -219,37 +229,37 @@ def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
     assert lake.batches[0].rows.num_rows == 2
 
 
-def write_list(writer: Writer, endpoint: Endpoint, *readings: Reading) -> None:
+def commit_list(run: Any, endpoint: Endpoint, *readings: Reading) -> None:
     pages = ListPages(endpoint)
     for one in readings:
         pages.add(one.page)
-    asyncio.run(writer.write_list(pages, Whole()))
+    asyncio.run(write_list(run, endpoint, pages, Whole(), seen_at=NOON))
 
 
-def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
+def test_a_history_list_is_only_committed_whole(run, lake, monkeypatch):
     monkeypatch.setattr(loads, "ROWS_PER_PACK", 1)
     monkeypatch.setattr(loads, "ROWS_PER_PART", 1)
 
-    write_list(writer_of(GROUPS), GROUPS, reading(GROUPS, 1), reading(GROUPS, 2))
+    commit_list(run, GROUPS, reading(GROUPS, 1), reading(GROUPS, 2))
 
     [batch] = lake.batches
     assert lake.wholes == [Whole()]
     assert [part.num_rows for part in batch.rows.parts()] == [1, 1]
 
 
-def test_another_list_is_committed_part_by_part(writer_of, lake, monkeypatch):
+def test_another_list_is_committed_part_by_part(run, lake, monkeypatch):
     monkeypatch.setattr(loads, "ROWS_PER_PACK", 1)
     monkeypatch.setattr(loads, "ROWS_PER_PART", 2)
     locations = ENDPOINTS["locations"]
 
-    write_list(writer_of(locations), locations, *(reading(locations, n) for n in range(3)))
+    commit_list(run, locations, *(reading(locations, n) for n in range(3)))
 
     assert [batch.rows.num_rows for batch in lake.batches] == [2, 1]
 
 
 @pytest.mark.parametrize("endpoint", [GROUPS, ENDPOINTS["locations"]], ids=["history", "latest"])
-def test_an_empty_whole_list_is_committed(writer_of, lake, endpoint):
-    write_list(writer_of(endpoint), endpoint)
+def test_an_empty_whole_list_is_committed(run, lake, endpoint):
+    commit_list(run, endpoint)
 
     assert [
         (batch.records, whole) for batch, whole in zip(lake.batches, lake.wholes, strict=True)
@@ -284,10 +294,10 @@ def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, la
     assert lake.proofs[0].ends is None
 
 
-def test_misfits_are_committed_with_their_page(writer_of, lake):
+def test_misfits_are_committed_with_their_page(run, lake):
     page = read_page(GROUPS, b'{"data":[{"id":"x"},{"id":"1"}],"meta":{"limit":2,"next":null}}')
 
-    write_list(writer_of(GROUPS), GROUPS, Reading(page, (), None))
+    commit_list(run, GROUPS, Reading(page, (), None))
 
     [batch] = lake.batches
     assert [reject.raw for reject in batch.rejects] == ['{"id":"x"}']
@@ -295,17 +305,13 @@ def test_misfits_are_committed_with_their_page(writer_of, lake):
 
 
 @pytest.mark.parametrize(("endpoint", "partition"), [(ALERTS, ""), (SAMPLES, "1")])
-def test_the_first_record_that_still_came_from_an_expired_range_is_noted(
-    writer_of, endpoint, partition
-):
-    expired = {partition: [Interval(NOON - 3 * HOUR, NOON - HOUR)], "2": [Interval(NOON, NOON)]}
-    writer = writer_of(endpoint, expired=expired)
-    ids = (int(partition),) if partition else ()
+def test_the_first_record_that_still_came_from_an_expired_range_is_noted(endpoint, partition):
+    expired = {partition: [Interval(NOON - 3 * HOUR, NOON - HOUR)], "2": [NONE]}
+    pages = [(-200, -60), (-70, -90), (-80, 5)]
 
-    for minutes in [(-200, -60), (-70, -90), (-80, 5)]:
-        write(writer, reading(endpoint, *minutes, partitions=ids))
+    found = [first_expired(endpoint, expired, reading(endpoint, *one).page) for one in pages]
 
-    assert writer.first_expired == {partition: NOON - timedelta(minutes=90)}
+    assert found == [{}, {partition: NOON - 90 * MINUTE}, {partition: NOON - 80 * MINUTE}]
 
 
 def test_a_failed_commit_is_reported_and_counts_nothing(writer_of, lake):

@@ -15,8 +15,7 @@ from fleetlake.lake.loads import Committed, Whole
 from fleetlake.lake.watermarks import watermark
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
-from fleetlake.loading.writer import ListPages, Writer
-from fleetlake.planning.coverage import unsettled
+from fleetlake.loading.writer import ListPages, write_list
 from fleetlake.reading.pages import read_pages
 
 Result = TypeVar("Result")
@@ -40,13 +39,7 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
     many records. Raises: ServiceError, LakeError.
     """
     walks = await _walks_of(run, endpoint)
-    writer = Writer(
-        endpoint,
-        run.lake.commit,
-        profile=run.profile,
-        seen_at=await _seen_at(run, endpoint, now),
-        unsettled=unsettled(now, run.lateness.get(endpoint.name)),
-    )
+    seen_at = await _seen_at(run, endpoint, now)
     pages = ListPages(endpoint)
     await _read_list(run, endpoint, walks, pages)
     was_read_twice = False
@@ -61,9 +54,10 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
         may_ask_again=not was_read_twice,
         shrink=run.scope.shrink_rule(endpoint),
     )
-    if not await writer.write_list(pages, whole):
+    if not await write_list(run, endpoint, pages, whole, seen_at=seen_at):
         await _read_list(run, endpoint, walks, pages)
-        await writer.write_list(pages, replace(whole, may_ask_again=False))
+        whole = replace(whole, may_ask_again=False)
+        await write_list(run, endpoint, pages, whole, seen_at=seen_at)
     return StreamRead(listed=pages.listed)
 
 

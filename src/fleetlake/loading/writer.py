@@ -8,7 +8,7 @@ again.
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,9 +18,11 @@ from fleetlake.decoding.arrow import Page, newest_service_time, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.loads import Batch, Committed, Proof, Rows, Whole
+from fleetlake.lake.loads import Batch, Proof, Rows, Whole
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
-from fleetlake.planning.coverage import Overlap, before
+from fleetlake.loading.load_plan import LoadPlan
+from fleetlake.loading.run import Run
+from fleetlake.planning.coverage import before
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.walks import Reading
 
@@ -62,9 +64,6 @@ BYTES_PER_COMMIT = 72_000_000
 
 SECONDS_PER_COMMIT = 10.0
 
-CommitLoad = Callable[..., Awaitable[Committed]]
-"""Commits a batch, its proof, and perhaps that it is a complete list: `LakeThread.commit`."""
-
 
 @dataclass
 class _Buffer:
@@ -79,35 +78,23 @@ class _Buffer:
 class Writer:
     """Commits the readings of one stream in order of arrival.
 
-    Nothing is proven for `unsettled` and `expired` ranges or for `unconfirmed` ids. If the stream
-    has never returned a record (`has_shown` is false), nothing is proven until one arrives.
-    `first_expired` maps a partition to the time of the first record of an expired range that the
-    service still returned.
+    Nothing is proven for `unsettled` and expired ranges or for unconfirmed ids. If the stream has
+    never returned a record, nothing is proven until one arrives.
     """
 
     def __init__(
         self,
+        run: Run,
         endpoint: Endpoint,
-        commit: CommitLoad,
+        plan: LoadPlan,
         *,
-        profile: str,
-        seen_at: datetime,
-        unsettled: Interval | None = None,
-        overlap: Overlap | None = None,
-        expired: Mapping[str, Sequence[Interval]] | None = None,
-        unconfirmed: Collection[str] = (),
-        has_shown: bool = True,
+        now: datetime,
+        unsettled: Interval,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._endpoint = endpoint
-        self._commit = commit
-        self._profile = profile
-        self._seen_at = seen_at
-        self._unsettled = unsettled or Interval(seen_at, seen_at)
-        self._overlap, self._expired, self._unconfirmed = overlap, expired or {}, unconfirmed
-        self._has_shown = has_shown
-        self.first_expired: dict[str, datetime] = {}
-        self._clock = clock
+        self._run, self._endpoint, self._plan = run, endpoint, plan
+        self._now, self._unsettled, self._clock = now, unsettled, clock
+        self._has_shown = plan.has_shown
         self._buffer = _Buffer(since=clock())
 
     async def write(self, reading: Reading) -> None:
@@ -119,30 +106,15 @@ class Writer:
         buffer.size += _size_of(reading.page)
         newest = newest_service_time(self._endpoint, reading.page)
         buffer.service_time = _later(buffer.service_time, newest)
-        self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
-                if partition in self._unconfirmed:
+                if partition in self._plan.unconfirmed:
                     continue
                 # An expired range is proven later, together with the recording of its gap.
-                provable = subtract(proven, self._expired.get(partition, ()))
+                provable = subtract(proven, self._plan.expired.get(partition, ()))
                 buffer.proven[partition].extend(provable)
         if self._is_due(buffer):
             await self.flush()
-
-    def _note_expired(self, page: Page) -> None:
-        """Note, by partition, the first record of an expired range that the service returned."""
-        if not self._expired or not page.rows.num_rows:
-            return
-        moments = page.rows.column(self._endpoint.event_time).to_pylist()
-        fan_out = self._endpoint.fan_out
-        ids = page.rows.column(fan_out.partition).to_pylist() if fan_out else None
-        for row, moment in enumerate(moments):
-            partition = WHOLE_STREAM if ids is None else str(ids[row])
-            ranges = self._expired.get(partition, ())
-            if any(one.start <= moment < one.end for one in ranges):
-                known = self.first_expired.get(partition, moment)
-                self.first_expired[partition] = min(known, moment)
 
     def _is_due(self, buffer: _Buffer) -> bool:
         is_large = buffer.rows >= ROWS_PER_COMMIT or buffer.size >= BYTES_PER_COMMIT
@@ -157,47 +129,43 @@ class Writer:
         if not buffer.pages and ends is None:
             return  # the end of a read counts even if its last page was due for a commit itself
         pages, schema = [page.rows for page in buffer.pages], schema_of(self._endpoint)
-        batch = self._batch(
-            Rows.of(pa.Table.from_batches(pages, schema=schema)),
-            [reject for page in buffer.pages for reject in page.rejects],
+        batch = Batch(
+            endpoint=self._endpoint,
+            profile=self._run.profile,
+            rows=Rows.of(pa.Table.from_batches(pages, schema=schema)),
+            seen_at=self._now,
+            rejects=[reject for page in buffer.pages for reject in page.rejects],
         )
-        proven = buffer.proven if self._has_shown else {}
         proof = Proof(
-            proven=proven,
-            overlap=self._overlap,
+            proven=buffer.proven if self._has_shown else {},
+            overlap=self._plan.overlap,
             ends=ends,
             newest=batch.newest,
             service_time=buffer.service_time,
         )
-        await self._commit(batch, proof)
+        await self._run.lake.commit(batch, proof)
 
-    async def write_list(self, pages: ListPages, whole: Whole) -> bool:
-        """Commit a complete list: at once if it is kept as history, otherwise part by part.
 
-        Returns False, and nothing was committed, if it must be read a second time. Raises:
-        LakeError.
-        """
-        # Only the whole list shows which records are gone.
-        is_history = self._endpoint.mode is Mode.HISTORY
-        parts = [pages.rows] if is_history else map(Rows.of, pages.rows.parts())
-        rejects: Sequence[RejectedRecord] = pages.rejects
-        for rows in parts:
-            batch = self._batch(rows, rejects)
-            proof = Proof(newest=batch.newest, service_time=pages.service_time)
-            done = await self._commit(batch, proof, whole)
-            if done.asks_again:
-                return False
-            rejects = ()
-        return True
+async def write_list(
+    run: Run, endpoint: Endpoint, pages: ListPages, whole: Whole, *, seen_at: datetime
+) -> bool:
+    """Commit a complete list: at once if it is kept as history, otherwise part by part.
 
-    def _batch(self, rows: Rows, rejects: Sequence[RejectedRecord]) -> Batch:
-        return Batch(
-            endpoint=self._endpoint,
-            profile=self._profile,
-            rows=rows,
-            seen_at=self._seen_at,
-            rejects=rejects,
+    Returns False, and nothing was committed, if it must be read a second time. Raises: LakeError.
+    """
+    # Only the whole list shows which records are gone.
+    is_history = endpoint.mode is Mode.HISTORY
+    rejects: Sequence[RejectedRecord] = pages.rejects
+    for rows in [pages.rows] if is_history else map(Rows.of, pages.rows.parts()):
+        batch = Batch(
+            endpoint=endpoint, profile=run.profile, rows=rows, seen_at=seen_at, rejects=rejects
         )
+        proof = Proof(newest=batch.newest, service_time=pages.service_time)
+        done = await run.lake.commit(batch, proof, whole)
+        if done.asks_again:
+            return False
+        rejects = ()
+    return True
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:
