@@ -239,6 +239,9 @@ $(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements/bench%.lock
 bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
 	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
 
+trace-page: $(READY)  ## Count the modules and functions that a page of alerts enters, and the whole command
+	@$(BIN)/python -m tests.bench.entered
+
 bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 
