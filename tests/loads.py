@@ -10,6 +10,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, Rows, Whole
+from fleetlake.lake.run_state import RunState
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
@@ -40,4 +41,5 @@ def load_of_rows(
 
 
 def commit(lake: Lake, load: Load, **options: Any) -> Committed:
-    return commit_load(lake, load.batch, load.proof, load.attempt, whole=load.whole, **options)
+    state = options.pop("state", None) or RunState(lake, load.batch.profile)
+    return commit_load(state, load.batch, load.proof, load.attempt, whole=load.whole, **options)

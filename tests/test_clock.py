@@ -20,6 +20,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.clock_repair import repair_clock_claims
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import StreamWatermark, replace_intervals, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
@@ -259,7 +260,7 @@ def test_a_lateness_measured_in_the_future_is_revoked_with_the_rest(lake_path: P
             [*of_alerts, ahead, *of_alerts, NOW - HOUR],
         )
 
-        repair_clock_claims(lake, "default", [ENDPOINTS["alerts"]], now=NOW, is_checked=True)
+        repair_clock_claims(RunState(lake), [ENDPOINTS["alerts"]], now=NOW, is_checked=True)
 
         assert lake.rows("select measured_at from meta.lateness") == [(NOW - HOUR,)]
         assert lake.rows("select watermark_at > ? from meta.watermarks", [NOW]) == [(False,)]
@@ -274,7 +275,7 @@ def test_devices_that_were_read_too_far_are_read_again_from_the_earliest_sure_ti
         set_watermarks(lake, marks)
 
     with open_lake(lake_path) as lake:
-        [repair] = repair_clock_claims(lake, "default", [usage], now=NOW, is_checked=True)
+        [repair] = repair_clock_claims(RunState(lake), [usage], now=NOW, is_checked=True)
 
     assert repair.sure_until == NOW - 9 * HOUR
 

@@ -22,6 +22,7 @@ from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.ducklake import time_range
 from fleetlake.lake.known_keys import Doubts, KnownKeys, key_hashes
 from fleetlake.lake.loads import StreamProof
+from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import quoted
 from tests.loads import Load, commit, load_of_rows
 
@@ -284,7 +285,7 @@ def test_each_key_is_stored_once_whatever_was_appended_before_and_in_between(
             if what == "lost":
                 truth.append(rows)
         elif what == "elsewhere":  # another table changes
-            commit_proofs(other, [StreamProof(endpoint, profile, load.proof)])
+            commit_proofs(RunState(other), [StreamProof(endpoint, profile, load.proof)])
         elif what == "gone" and truth.keys:
             key = chance.choice([*truth.keys])
             same = " and ".join(f"{quoted(name)} = ?" for name in endpoint.key)

@@ -15,6 +15,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.loads import Committed
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.loading.run import LakeThread
 from fleetlake.planning.intervals import Interval
@@ -35,7 +36,7 @@ def lake(lake_path: Path) -> Iterator[Lake]:
 @pytest.fixture
 def in_lake(lake: Lake) -> Iterator[LakeThread]:
     with ThreadPoolExecutor(max_workers=1) as thread:
-        yield LakeThread(lake, thread, Clock(ClockTrust.SERVICE), run_id="run")
+        yield LakeThread(RunState(lake), thread, Clock(ClockTrust.SERVICE), run_id="run")
 
 
 def load_of(*ids: int) -> Load:

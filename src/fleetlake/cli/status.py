@@ -164,8 +164,8 @@ def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import DEFAULT_PROFILE, stream_name
-    from fleetlake.lake.clock_repair import TOLERANCE
     from fleetlake.monitoring.push_status import push_faults
+    from fleetlake.planning.coverage import TOLERANCE
     from fleetlake.planning.retention import RetentionState
     from fleetlake.receiving.misnamed_signature import misnamed_signature_lines
     from fleetlake.settings import load_settings

@@ -9,24 +9,20 @@ wrote them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import (
     all_proven_intervals,
-    all_reads,
     replace_intervals,
-    stream_marks,
 )
-from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP
+from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP, TOLERANCE
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
-
-TOLERANCE = timedelta(minutes=5)
-"""Allowed difference between the clocks of machines that load the same lake."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +39,7 @@ class ClockRepair:
 
 
 def repair_clock_claims(
-    lake: Lake,
-    profile: str,
-    endpoints: Sequence[Endpoint],
-    *,
-    now: datetime,
-    is_checked: bool,
+    state: RunState, endpoints: Sequence[Endpoint], *, now: datetime, is_checked: bool
 ) -> list[ClockRepair]:
     """Correct what the lake claims about times after `now`; return the streams concerned.
 
@@ -56,7 +47,8 @@ def repair_clock_claims(
     dates commits, and loads never trust a later clock. Everything is one transaction; without a
     wrong claim, nothing is written.
     """
-    claims = _claims(lake, profile, now=now, is_checked=is_checked)
+    lake, profile = state.lake, state.profile
+    claims = _claims(state, now=now, is_checked=is_checked)
     found = [endpoint for endpoint in endpoints if endpoint.name in claims]
     if not found:
         return []
@@ -73,34 +65,27 @@ def repair_clock_claims(
     return repairs
 
 
-def note_clock(lake: Lake, profile: str, refusal: str | None) -> None:
+def note_clock(state: RunState, refusal: str | None) -> None:
     """Record that the clock was refused, or trusted again (None), if that is a change.
 
     Loads that are refused one after the other leave one event.
     """
-    state = _REFUSED if refusal else _TRUSTED
-    if _last_state(lake, profile) == state:
+    now = _REFUSED if refusal else _TRUSTED
+    with state.single_snapshot():
+        last = state.clock_state or _TRUSTED
+    if last == now:
         return
-    with commit_lock(lake.path), lake.transaction():
+    with commit_lock(state.lake.path), state.lake.transaction():
         record_event(
-            lake,
+            state.lake,
             EventKind.CLOCK,
             refusal or "The clocks of the service and this machine agree again.",
-            profile=profile,
-            details={"state": state},
+            profile=state.profile,
+            details={"state": now},
         )
 
 
 _REFUSED, _TRUSTED = "refused", "trusted"
-
-
-def _last_state(lake: Lake, profile: str) -> str:
-    found = lake.recall(
-        "select (details->>'state') as state from meta.events where kind = ? "
-        "and account_profile = ? and (details->>'state') is not null order by rowid desc limit 1",
-        (EventKind.CLOCK, profile),
-    )
-    return str(found[0][0]) if found else _TRUSTED
 
 
 def _record_repairs(lake: Lake, profile: str, repairs: Sequence[ClockRepair]) -> None:
@@ -120,18 +105,14 @@ def _record_repairs(lake: Lake, profile: str, repairs: Sequence[ClockRepair]) ->
 
 
 def _claims(
-    lake: Lake, profile: str, *, now: datetime, is_checked: bool
+    state: RunState, *, now: datetime, is_checked: bool
 ) -> dict[str, tuple[datetime, datetime]]:
     """Return the latest claimed and the latest allowed instant of each endpoint with wrong claims.
 
     With `is_checked`, a proven range may not end after the last commit of its stream either.
     """
-    with lake.single_snapshot():
-        marks, reads = stream_marks(lake, profile), all_reads(lake, profile)
-        ends = lake.recall(
-            "select endpoint, max(end_at) from meta.intervals where account_profile = ? group by 1",
-            (profile,),
-        )
+    with state.single_snapshot():
+        marks, reads, ends = state.marks, state.reads, state.proven_ends
     here = datetime.now(UTC)
     claims = [
         *((name, end, min(now, marks[name].updated_at)) for name, end in ends if name in marks),

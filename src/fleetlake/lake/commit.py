@@ -12,9 +12,10 @@ from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.lateness import note_lateness
-from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, StreamProof, Whole
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, Rows, StreamProof, Whole
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import (
     LastRead,
     StreamWatermark,
@@ -26,7 +27,7 @@ from fleetlake.planning.intervals import Interval
 
 
 def commit_load(
-    lake: Lake,
+    state: RunState,
     batch: Batch,
     proof: Proof,
     attempt: Attempt,
@@ -46,14 +47,15 @@ def commit_load(
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
     """
-    keys = keys or KnownKeys()
+    lake, keys = state.lake, keys or KnownKeys()
     with commit_lock(lake.path):
         keys.begin()
         is_retry = attempt.begun > 0
         attempt.begun += 1
         try:
             with lake.transaction():
-                committed = write_rows(lake, batch, attempt.load_id, keys, whole)
+                state.renew()
+                committed = write_rows(state, batch, attempt.load_id, keys, whole)
                 if committed.asks_again or (only_changes and committed.is_nothing):
                     lake.roll_back()
                     return committed
@@ -63,7 +65,7 @@ def commit_load(
                     return earlier
                 _write_proofs(lake, batch, proof, attempt, committed)
                 if committed.added or proof.proven:
-                    confirm(lake, batch.endpoint, proof.proven, batch.rows)
+                    _confirm(state, batch.endpoint, proof, batch.rows)
                 if also is not None:
                     also(lake)
         except LakeError as error:
@@ -71,11 +73,16 @@ def commit_load(
                 return settled
             raise
         keys.note_commit()
+        state.note_commit()
         return committed
 
 
+def _confirm(state: RunState, endpoint: Endpoint, proof: Proof, rows: Rows | None = None) -> None:
+    confirm(state.lake, endpoint, proof.proven, rows, has_pushes=state.has_pushes)
+
+
 def commit_proofs(
-    lake: Lake, proofs: Sequence[StreamProof], *, also: Callable[[Lake], None] | None = None
+    state: RunState, proofs: Sequence[StreamProof], *, also: Callable[[Lake], None] | None = None
 ) -> None:
     """Commit what loads without new rows prove, in one transaction.
 
@@ -83,10 +90,12 @@ def commit_proofs(
     """
     if not proofs and also is None:
         return
+    lake = state.lake
     streams: dict[tuple[str, str], list[StreamProof]] = {}
     for one in proofs:
         streams.setdefault((one.profile, one.endpoint.name), []).append(one)
     with commit_lock(lake.path), lake.transaction():
+        state.renew()
         for (profile, _), of_stream in streams.items():
             proven: dict[str, list[Interval]] = {}
             for one in of_stream:
@@ -97,7 +106,7 @@ def commit_proofs(
         set_watermarks(lake, [_mark(one) for one in proofs])
         set_last_reads(lake, _ends(proofs))
         for one in proofs:
-            confirm(lake, one.endpoint, one.proof.proven)
+            _confirm(state, one.endpoint, one.proof)
         if also is not None:
             also(lake)
 

@@ -83,6 +83,8 @@ def confirm(
     endpoint: Endpoint,
     proven: Mapping[str, Sequence[Interval]],
     rows: Rows | None = None,
+    *,
+    has_pushes: bool,
 ) -> None:
     """Pair the rows that a load has just written with those of the other kind.
 
@@ -93,7 +95,7 @@ def confirm(
     if not is_polled and endpoint.name != PUSHED.name:
         return
     span = _span_of(proven, rows)
-    if span and (not is_polled or _has_pushes(lake, span)):
+    if span and (not is_polled or (has_pushes and _has_pushes(lake, span))):
         _confirm(lake, span)
 
 
@@ -152,8 +154,6 @@ def _shifted(moment: datetime, by: timedelta) -> datetime:
 
 
 def _has_pushes(lake: Lake, span: _Span) -> bool:
-    if not lake.recall(f"select 1 from raw.{PUSHED.name} limit 1"):
-        return False
     found = lake.rows(
         f"select 1 from raw.{PUSHED.name} where alerted_at between $low and $high limit 1",
         span.parameters,

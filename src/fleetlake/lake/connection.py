@@ -19,15 +19,12 @@ from fleetlake.lake.attach import (
     may_read_history,
     store_keys,
 )
-from fleetlake.lake.ducklake import PRESENCE, UNUSED_TABLES
+from fleetlake.lake.ducklake import PRESENCE
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.recalled import Recalled, tables_in
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import MORE_FILES, io_fault
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
-
-_SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
 
 FEW_ROWS, ROWS_WITHOUT_SCANNER = 100, 1_000
 """Up to this many rows are passed as values; the second, before Arrow's scanner is imported.
@@ -93,8 +90,6 @@ class Lake:
         self._is_begun = False  # by a BEGIN in a user's SQL
         self._is_open = False  # a transaction begun by fleetlake
         self._is_reading = False  # one that only reads
-        self._is_compared = False  # its snapshot with that of what is recalled
-        self._recalled = Recalled()
         self.is_read_only = False
 
     def attach(self, *, read_only: bool) -> None:
@@ -109,7 +104,6 @@ class Lake:
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         """Run one or more statements. Raises: LakeError saying what to fix."""
-        self._recalled.note(sql)
         with lake_errors(self.path), stoppable(self._connection):
             return self._connection.execute(sql, parameters)
 
@@ -118,37 +112,6 @@ class Lake:
         cursor = self.execute(sql, parameters)
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
-
-    def recall(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, from memory if its tables are as they were.
-
-        The query names tables of `raw` and `meta` only, and neither the time nor chance. It is not
-        run if none of its tables ever had a row, so it may not aggregate without `group by`: that
-        gives a row even then. Raises: LakeError.
-        """
-        with self.single_snapshot():
-            self._compare()
-            rows = self._recalled.of((sql, parameters))
-            if rows is None:
-                is_empty = self._are_unused(sql)
-                rows = [] if is_empty else self.rows(sql, parameters or None)
-                self._recalled.keep((sql, parameters), rows)
-            return rows
-
-    def _compare(self) -> None:
-        """Compare what is recalled with the open transaction's snapshot, once for each."""
-        if not self._is_compared:
-            [(snapshot, own)] = self.rows(_SNAPSHOTS)
-            self._recalled.compare(snapshot, own)
-            self._is_compared = True
-
-    def _are_unused(self, sql: str) -> bool:
-        """Return whether none of a query's tables ever had a row."""
-        if self._recalled.unused is None:
-            self._recalled.unused = frozenset(name for (name,) in self.rows(UNUSED_TABLES))
-        tables = tables_in(sql)
-        is_empty = bool(tables) and tables <= self._recalled.unused
-        return is_empty and self._recalled.is_unwritten(sql)
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.
@@ -196,7 +159,6 @@ class Lake:
         self.execute("begin")
         self._is_open = True
         try:
-            self._compare()  # before anything is written
             yield
             if self._is_open:
                 flush_files(self.path)
@@ -205,7 +167,7 @@ class Lake:
             self.roll_back()
             raise
         finally:
-            self._is_open = self._is_compared = False
+            self._is_open = False
 
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
@@ -218,12 +180,12 @@ class Lake:
         try:
             yield
         finally:
-            self._is_reading = self._is_compared = False
+            self._is_reading = False
             self.roll_back()
 
     def roll_back(self) -> None:
         """End the open transaction without its changes."""
-        self._is_open = self._is_compared = False
+        self._is_open = False
         try:
             self.execute("rollback")
         except LakeError:
@@ -274,10 +236,7 @@ class Lake:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection itself, for operations without a method here.
-
-        It may write to marts, but not to `raw` or `meta`: `recall` would not notice.
-        """
+        """The DuckDB connection itself, for operations without a method here."""
         return self._connection
 
 

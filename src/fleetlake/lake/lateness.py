@@ -63,14 +63,14 @@ def note_lateness(lake: Lake, batch: Batch, overlap: Overlap, load_id: str) -> N
 
 def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, timedelta]:
     """Return, by endpoint, the lateness that only one record in a thousand exceeds."""
-    found = lake.recall(
+    found = lake.rows(
         "with measured as (select endpoint, lateness_seconds, sum(records) as records "
         "from meta.lateness where account_profile = ? and measured_at >= ? group by all), "
         "shares as (select endpoint, lateness_seconds, "
         "sum(records) over (partition by endpoint order by lateness_seconds) "
         "/ sum(records) over (partition by endpoint) as share from measured) "
         "select endpoint, min(lateness_seconds) from shares where share >= ? group by endpoint",
-        (profile, now - REMEMBERED, SHARE_ON_TIME),
+        [profile, now - REMEMBERED, SHARE_ON_TIME],
     )
     return {endpoint: timedelta(seconds=int(seconds)) for endpoint, seconds in found}
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.watermarks import LastRead
-from fleetlake.planning.coverage import Overlap, before
+from fleetlake.planning.coverage import TOLERANCE, Overlap, before
 from fleetlake.planning.intervals import Interval
 
 ROWS_PER_PACK = 5_000

@@ -110,7 +110,7 @@ def kept_from(lake: Lake) -> dict[str, datetime]:
     """
     if not has_meta(lake, "retention"):
         return {}
-    rules = dict(lake.recall("select endpoint, kept_from from meta.retention"))
+    rules = dict(lake.rows("select endpoint, kept_from from meta.retention"))
     if (polled := str(PUSHED.confirmed_by)) in rules:
         rules.setdefault(PUSHED.name, rules[polled])
     return rules

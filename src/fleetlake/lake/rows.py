@@ -33,6 +33,7 @@ from fleetlake.lake.evolution.registry import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
 from fleetlake.lake.loads import Batch, Committed, Rows, Whole, bounds_of
 from fleetlake.lake.rejects import quarantine
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed
 from fleetlake.text.quoting import literal, quoted
@@ -140,11 +141,12 @@ RESTS_DAYS = 2
 
 
 def write_rows(
-    lake: Lake, batch: Batch, load_id: str, keys: KnownKeys, whole: Whole | None
+    state: RunState, batch: Batch, load_id: str, keys: KnownKeys, whole: Whole | None
 ) -> Committed:
     """Write a batch's rows and rejected records in the open transaction; return what changed."""
+    lake = state.lake
     if batch.records:
-        batch = without_suppressed(lake, batch)
+        batch = without_suppressed(state, batch)
     if not (batch.records or whole):
         return Committed(0, 0, 0)
     endpoint, filled = batch.endpoint, 0
@@ -160,7 +162,7 @@ def write_rows(
                 return done
     quarantined = quarantine(lake, endpoint, batch.profile, load_id, batch.rejects)
     for part in batch.rows.parts():
-        note_drift(lake, endpoint, batch.profile, load_id, part)
+        note_drift(state, endpoint, load_id, part)
     is_noted = done.is_noted or bool(filled or (batch.rejects and not quarantined))
     return replace(done, quarantined=quarantined, is_noted=is_noted)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.lake.connection import Lake, has_meta
+from fleetlake.lake.run_state import RunState
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,12 @@ def record_calls(
         )
 
 
-def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profile: str) -> None:
+def record_capabilities(state: RunState, refusals: Mapping[str, str | None]) -> None:
     """Record which endpoints an account may read: the reason for a refusal, or None if it may.
 
     Writes only changes, in the open transaction.
     """
-    known = dict(
-        lake.recall(
-            "select endpoint, is_available from meta.capabilities where account_profile = ?",
-            (profile,),
-        )
-    )
+    lake, profile, known = state.lake, state.profile, state.capabilities
     for endpoint, reason in refusals.items():
         is_available = reason is None
         if known.get(endpoint, True) == is_available:

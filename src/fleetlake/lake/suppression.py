@@ -28,6 +28,7 @@ from fleetlake.endpoints.relations import (
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Batch, bounds_of
 from fleetlake.lake.retention_rules import events_kept_from
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
 from fleetlake.text.quoting import quoted
 
@@ -132,30 +133,34 @@ def read_suppression(lake: Lake, endpoint: Endpoint) -> Suppression:
     )
 
 
-def without_suppressed(lake: Lake, batch: Batch) -> Batch:
+def without_suppressed(state: RunState, batch: Batch) -> Batch:
     """Return a batch without the rows and records that must not be written, in its transaction.
 
     An interface of an erased router that the lake has never held gets a tombstone of its own, and
     loses rows that were loaded before its list was.
     """
-    suppression = read_suppression(lake, batch.endpoint)
+    suppression = Suppression(
+        endpoint=batch.endpoint,
+        kept_from=state.events_kept_from(batch.endpoint),
+        tombstones=state.tombstones,
+    )
     if not (suppression.tombstones or suppression.kept_from):
         return batch
     return replace(
         batch,
-        rows=batch.rows.changed(lambda part: _suppressed(lake, suppression, part)),
+        rows=batch.rows.changed(lambda part: _suppressed(state, suppression, part)),
         rejects=suppression.admitted_rejects(batch.rejects),
     )
 
 
-def _suppressed(lake: Lake, suppression: Suppression, rows: pa.Table) -> pa.Table:
+def _suppressed(state: RunState, suppression: Suppression, rows: pa.Table) -> pa.Table:
     admitted = suppression.admitted(rows)
     if suppression.tombstones and admitted.num_rows < rows.num_rows:
-        _bury_members(lake, suppression, rows)
+        _bury_members(state, suppression, rows)
     return suppression.redacted(admitted)
 
 
-def _bury_members(lake: Lake, suppression: Suppression, rows: pa.Table) -> None:
+def _bury_members(state: RunState, suppression: Suppression, rows: pa.Table) -> None:
     endpoint, tombstones = suppression.endpoint, suppression.tombstones
     thing = next((t for t in Thing if t.listing.name == endpoint.name), None)
     if thing is None:
@@ -166,12 +171,14 @@ def _bury_members(lake: Lake, suppression: Suppression, rows: pa.Table) -> None:
     new = {i for i in ids if not tombstones.has(thing, i)}
     if not new:
         return
+    lake = state.lake
     held = lake.rows(
         f"select {quoted(key)} from raw.{quoted(endpoint.name)} "
         f"where {quoted(key)} in (select unnest(?::bigint[]))",
         [sorted(new)],
     )
     new -= {i for (i,) in held}
+    state.forget("meta.tombstones")
     add_tombstones(lake, [(thing, i) for i in new], ())
     for other in ENDPOINTS.values():
         for name in naming_columns(other, thing):

@@ -82,7 +82,7 @@ def read_tombstones(lake: Lake) -> Tombstones:
     """Return the tombstones of a lake; one that only an older release has written has none."""
     if not has_meta(lake, "tombstones"):
         return Tombstones()
-    digests = lake.recall("select kind, digest from meta.tombstones")
+    digests = lake.rows("select kind, digest from meta.tombstones")
     return Tombstones(_key(lake), frozenset(digests)) if digests else Tombstones()
 
 

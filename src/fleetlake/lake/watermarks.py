@@ -72,9 +72,9 @@ class StreamMark(NamedTuple):
 
 def stream_marks(lake: Lake, profile: str) -> dict[str, StreamMark]:
     """Return the watermark of each stream of an account that was ever loaded, by endpoint."""
-    found = lake.recall(
+    found = lake.rows(
         "select endpoint, watermark_at, updated_at from meta.watermarks where account_profile = ?",
-        (profile,),
+        [profile],
     )
     return {endpoint: StreamMark(newest, updated_at) for endpoint, newest, updated_at in found}
 
@@ -199,19 +199,29 @@ class LastRead:
         return replace(self, unsettled=Interval(instant, self.unsettled.end))
 
 
-def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | None:
+def newest_event(marks: Mapping[str, StreamMark], *, until: datetime) -> datetime | None:
     """Return the newest time, up to `until`, on the records of an account's streams."""
     snapshots = {endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot}
-    marks = stream_marks(lake, profile)
     moments = [mark.newest for name, mark in marks.items() if name not in snapshots]
     return max((one for one in moments if one and one <= until), default=None)
 
 
+class ReadRow(NamedTuple):
+    """A row of `meta.reads`."""
+
+    endpoint: str
+    shard: str
+    final_until: datetime | None
+    read_until: datetime | None
+    swept_at: datetime
+    wanted_from: datetime | None
+
+
 def never_read(
-    lake: Lake, profile: str, endpoints: Sequence[Endpoint], shard: str
+    reads: Sequence[ReadRow], endpoints: Sequence[Endpoint], shard: str
 ) -> list[Endpoint]:
     """Return the endpoints with event times that the shard has never begun to load."""
-    known = {name for name, of_shard, *_ in all_reads(lake, profile) if of_shard == shard}
+    known = {one.endpoint for one in reads if one.shard == shard}
     return [e for e in endpoints if not e.is_snapshot and e.name not in known]
 
 
@@ -261,13 +271,9 @@ def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since:
             )
 
 
-def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
+def last_read(reads: Sequence[ReadRow], endpoint: Endpoint, shard: str) -> LastRead | None:
     """Return the last finished load of a stream's shard, or None before the first one."""
-    found = [
-        one
-        for one in all_reads(lake, profile)
-        if (one.endpoint, one.shard) == (endpoint.name, shard)
-    ]
+    found = [one for one in reads if (one.endpoint, one.shard) == (endpoint.name, shard)]
     if not found:
         return None
     [(_, _, final, read, swept_at, wanted_from), *_] = found
@@ -279,23 +285,12 @@ def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastR
     )
 
 
-class ReadRow(NamedTuple):
-    """A row of `meta.reads`."""
-
-    endpoint: str
-    shard: str
-    final_until: datetime | None
-    read_until: datetime | None
-    swept_at: datetime
-    wanted_from: datetime | None
-
-
 def all_reads(lake: Lake, profile: str) -> list[ReadRow]:
     """Return the last finished load of each stream and shard of an account."""
-    found = lake.recall(
+    found = lake.rows(
         "select endpoint, shard, final_until, read_until, swept_at, wanted_from from meta.reads "
         "where account_profile = ?",
-        (profile,),
+        [profile],
     )
     return [ReadRow(*row) for row in found]
 

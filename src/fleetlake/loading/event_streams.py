@@ -30,10 +30,8 @@ async def load_events(
 
     Raises: ServiceError if a page fails permanently, LakeError; earlier pages are kept.
     """
-    plan = await run.lake.do(
-        lambda lake: plan_load(
-            lake, endpoint, profile=run.profile, now=now, scope=run.scope, bulk=bulk
-        )
+    plan = await run.lake.know(
+        lambda state: plan_load(state, endpoint, now=now, scope=run.scope, bulk=bulk)
     )
     again = unsettled(now, run.lateness.get(endpoint.name))
     writer = Writer(run, endpoint, plan, now=now, unsettled=again)

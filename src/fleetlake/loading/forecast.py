@@ -13,6 +13,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.current import fan_out_ids, is_current
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import WHOLE_STREAM, watermark
 from fleetlake.loading.ingest import endpoints_to_read
 from fleetlake.loading.load_plan import LoadPlan, plan_load
@@ -65,7 +66,7 @@ def _forecast(
         return _unknown(endpoint)
     if endpoint.is_snapshot:
         return _forecast_list(lake, endpoint, profile)
-    plan = plan_load(lake, endpoint, profile=profile, now=now, scope=scope)
+    plan = plan_load(RunState(lake, profile), endpoint, now=now, scope=scope)
     return _forecast_events(lake, endpoint, profile, plan=plan, now=now)
 
 

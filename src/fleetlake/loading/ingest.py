@@ -28,11 +28,11 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake import Lake, open_lake
+from fleetlake.lake import open_lake
 from fleetlake.lake.evolution.promote import replace_superseded
-from fleetlake.lake.evolution.promotions import promotions, settle_names
+from fleetlake.lake.evolution.promotions import settle_names
 from fleetlake.lake.retention_rules import require_rules
-from fleetlake.lake.watermarks import stream_marks
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
@@ -85,9 +85,10 @@ def ingest(
         retention=settings.retention,
     )
     with open_lake(settings.lake, threads=1) as lake:
-        _settle_promotions(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
+            state = RunState(lake, account.profile)
+            _settle_promotions(state)
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
             spared = (
                 spare_polls(lake, account.profile, named, now=machine_now()) if when_due else []
@@ -99,9 +100,8 @@ def ingest(
                 return spared
             work = partial(
                 load_streams,
-                _with_sources(lake, account.profile, named),
-                lake=lake,
-                profile=account.profile,
+                _with_sources(state, named),
+                state=state,
                 walks=settings.concurrency,
                 watcher=watcher,
                 scope=scope,
@@ -130,14 +130,14 @@ def backfill(
     require_rules(settings.retention)
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
-        _settle_promotions(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
+            state = RunState(lake, account.profile)
+            _settle_promotions(state)
             work = partial(
                 load_streams,
                 [endpoint],
-                lake=lake,
-                profile=account.profile,
+                state=state,
                 walks=max(1, settings.concurrency // 4),
                 watcher=watcher,
                 scope=Scope(since=interval.start, only=interval, retention=settings.retention),
@@ -255,11 +255,13 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
         return
 
 
-def _settle_promotions(lake: Lake) -> None:
+def _settle_promotions(state: RunState) -> None:
     """Bring what earlier releases promoted into this release's form; most lakes have nothing."""
-    if promotions(lake):
-        settle_names(lake)
-        replace_superseded(lake)
+    with state.single_snapshot():
+        has_promoted = bool(state.promotions)
+    if has_promoted:
+        settle_names(state.lake)
+        replace_superseded(state.lake)
 
 
 def _require_service(accounts: Sequence[Settings]) -> None:
@@ -297,8 +299,9 @@ def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint
     return named
 
 
-def _with_sources(lake: Lake, profile: str, named: Sequence[Endpoint]) -> list[Endpoint]:
-    loaded = stream_marks(lake, profile).keys()
+def _with_sources(state: RunState, named: Sequence[Endpoint]) -> list[Endpoint]:
+    with state.single_snapshot():
+        loaded = state.marks.keys()
     wanted = {endpoint.name for endpoint in named}
     wanted |= {e.fan_out.source for e in named if e.fan_out and e.fan_out.source not in loaded}
     return endpoints_named(wanted)

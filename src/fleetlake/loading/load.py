@@ -31,25 +31,23 @@ from fleetlake.errors import (
 )
 from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.integrity.checksums import add_checksums
-from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.retention_rules import events_kept_from, set_rules
 from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import (
     begin_reads,
     extend_start,
     forget_interval,
     never_read,
     newest_event,
-    watermark,
 )
 from fleetlake.loading.event_streams import load_events
 from fleetlake.loading.load_plan import BulkList
 from fleetlake.loading.outcome import Outcome, StreamRead
 from fleetlake.loading.run import LakeThread, Run, Scope, Watcher, service_now
-from fleetlake.loading.snapshots import all_of, list_shrank, load_snapshot
+from fleetlake.loading.snapshots import list_shrank, load_snapshot
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.client import Client
 from fleetlake.service.clock import Clock, skew_in_words
@@ -70,10 +68,9 @@ class StreamEnd:
 async def load_streams(
     endpoints: Sequence[Endpoint],
     client: Client,
-    lake: Lake,
+    state: RunState,
     *,
     walks: int,
-    profile: str,
     watcher: Watcher | None = None,
     scope: Scope | None = None,
 ) -> list[Outcome]:
@@ -85,19 +82,17 @@ async def load_streams(
     scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
         run_id = str(uuid4())
-        in_lake = LakeThread(lake, thread, client.clock, run_id=run_id)
-        now = await _trusted_now(client, in_lake, profile)
-        prepare = partial(
-            _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
-        )
-        newest, lateness = await in_lake.do(prepare)
+        in_lake = LakeThread(state, thread, client.clock, run_id=run_id)
+        now = await _trusted_now(client, in_lake)
+        prepare = partial(_prepare, clock=client.clock, endpoints=endpoints, scope=scope, now=now)
+        newest, lateness = await in_lake.know(prepare)
         in_lake.note_service_time(newest)
         run = Run(
             client=client,
             lake=in_lake,
             watcher=watcher or Watcher(),
             walks=walks,
-            profile=profile,
+            profile=state.profile,
             run_id=run_id,
             scope=scope,
             lateness=lateness,
@@ -108,28 +103,29 @@ async def load_streams(
         except BaseException:
             await in_lake.commit_proofs()
             raise
-        record = partial(_record_run, run=run, outcomes=outcomes, started_at=started_at)
+        record = partial(
+            _record_run, state=state, run=run, outcomes=outcomes, started_at=started_at
+        )
         await in_lake.commit_proofs(also=record)
         for refusal in (o.error for o in outcomes if isinstance(o.error, ClockRefused)):
-            await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
+            await in_lake.know(partial(note_clock, refusal=refusal.what))
         return outcomes
 
 
-async def _trusted_now(client: Client, in_lake: LakeThread, profile: str) -> datetime:
+async def _trusted_now(client: Client, in_lake: LakeThread) -> datetime:
     """Return the service's clock, UTC. Raises: ClockRefused, once the lake has an event of it."""
     try:
         return await service_now(client)
     except ClockRefused as refusal:
-        await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
+        await in_lake.know(partial(note_clock, refusal=refusal.what))
         raise
 
 
 def _prepare(
-    lake: Lake,
+    state: RunState,
     *,
     clock: Clock,
     endpoints: Sequence[Endpoint],
-    profile: str,
     scope: Scope,
     now: datetime,
 ) -> tuple[datetime | None, Mapping[str, timedelta]]:
@@ -146,20 +142,20 @@ def _prepare(
             remedy="Give an earlier time.",
         )
     # Compare with the later of the two clocks: a slow clock must not undo correct claims.
-    latest, is_checked = clock.latest(), clock.is_checked
-    repairs = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
+    lake, profile, latest = state.lake, state.profile, clock.latest()
+    repairs = repair_clock_claims(state, endpoints, now=latest, is_checked=clock.is_checked)
     _warn_of_clocks(clock, repairs)
-    note_clock(lake, profile, refusal=None)
+    note_clock(state, refusal=None)
     if scope.retention:
         set_rules(lake, scope.retention, now=now)
     if scope.only is not None:
         for endpoint in endpoints:
             _forget(lake, profile, endpoint, scope.only, now)
     shard = str(scope.shard)
-    with lake.single_snapshot():
-        newest = newest_event(lake, profile, until=now)
-        lateness = measured_lateness(lake, profile, now=now)
-        new = never_read(lake, profile, endpoints, shard)
+    with state.single_snapshot():
+        newest = newest_event(state.marks, until=now)
+        lateness = state.lateness(now=now)
+        new = never_read(state.reads, endpoints, shard)
     since = scope.since if scope.only is None else None
     begin_reads(lake, profile, new, shard, now=now, since=since)
     if since is not None:
@@ -276,7 +272,7 @@ async def _read_stream(run: Run, endpoint: Endpoint, moved: StreamEnd | None) ->
     """
     with stream_lock(run.lake.path, endpoint.name, run.scope.shard):
         # Under the lock: otherwise another process could promote a member to a column.
-        [promoted] = await run.lake.do(lambda lake: with_promoted(lake, [endpoint]))
+        promoted = await run.lake.know(lambda state: state.widened(endpoint))
         now = await service_now(run.client)
         if endpoint.is_snapshot:
             return await load_snapshot(run, promoted, now=now)
@@ -295,7 +291,7 @@ async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
     if source.error is None:
         return
     listing = ENDPOINTS[source.endpoint]
-    if await run.lake.do(lambda lake: watermark(lake, run.profile, listing)) is not None:
+    if await run.lake.know(lambda state: state.newest_watermark(listing)) is not None:
         return
     if isinstance(source.error, StreamBusy):
         raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
@@ -315,7 +311,14 @@ def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFaile
     )
 
 
-def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
+def _record_run(
+    lake: Lake,
+    *,
+    state: RunState,
+    run: Run,
+    outcomes: Sequence[Outcome],
+    started_at: datetime,
+) -> None:
     """Record the calls of a run, what this account may not read, and checksums of new files.
 
     Writes in the open transaction.
@@ -333,5 +336,5 @@ def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at
         else None
         for outcome in outcomes
     }
-    record_capabilities(lake, refusals, profile=run.profile)
+    record_capabilities(state, refusals)
     add_checksums(lake)

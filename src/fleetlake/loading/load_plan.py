@@ -11,9 +11,9 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
-from fleetlake.lake.retention_rules import events_kept_from
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake.shrunken_lists import unconfirmed_ids
-from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
+from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
@@ -62,34 +62,40 @@ class BulkList:
 
 
 def plan_load(
-    lake: Lake,
+    state: RunState,
     endpoint: Endpoint,
     *,
-    profile: str,
     now: datetime,
     scope: Scope,
     bulk: BulkList | None = None,
 ) -> LoadPlan:
     """Return the plan of a load of an endpoint with event times; `now` is UTC."""
-    with lake.single_snapshot():
-        return _Planner(lake, endpoint, profile, now, scope).plan(bulk)
+    with state.single_snapshot():
+        return _Planner(state, endpoint, now, scope).plan(bulk)
 
 
 @dataclass(frozen=True)
 class _Planner:
-    lake: Lake
+    state: RunState
     endpoint: Endpoint
-    profile: str
     now: datetime
     scope: Scope
+
+    @property
+    def lake(self) -> Lake:
+        return self.state.lake
+
+    @property
+    def profile(self) -> str:
+        return self.state.profile
 
     def plan(self, bulk: BulkList | None) -> LoadPlan:
         endpoint, only = self.endpoint, self.scope.only
         proven = self._proven()
-        last = last_read(self.lake, self.profile, endpoint, str(self.scope.shard))
+        last = last_read(self.state.reads, endpoint, str(self.scope.shard))
         swept_at = last.swept_at if last else self.now
         wanted_from = last.wanted_from if last else BEGINNING
-        kept_from = events_kept_from(self.lake, endpoint) or BEGINNING
+        kept_from = self.state.events_kept_from(endpoint) or BEGINNING
         swept_from = sweep_from(swept_at, proven.values(), now=self.now) if only is None else None
         is_sweep = swept_from is not None
         ids = self._ids()
@@ -153,7 +159,7 @@ class _Planner:
             return True
         if self.scope.shard.is_whole:
             return False
-        read_at = watermark(self.lake, self.profile, endpoint)
+        read_at = self.state.watermark(endpoint)
         return read_at is not None and self.now - read_at <= LIST_LIFE
 
     def _wanted(
@@ -198,7 +204,7 @@ class _Planner:
         """Return whether the stream ever returned a record; many ids of a fan-out never do."""
         if self.endpoint.fan_out is not None:
             return True
-        return watermark(self.lake, self.profile, self.endpoint) is not None
+        return self.state.watermark(self.endpoint) is not None
 
     def _unconfirmed(self) -> frozenset[str]:
         """Return the ids that this account may not see now; nothing is proven for them."""

@@ -16,6 +16,7 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.promotions import settle_names, with_promoted
 from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import quoted
 
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def _store(lake: Lake, endpoint: Endpoint, record: Quarantined, rows: pa.Table) 
         rows=Rows.of(rows),
         seen_at=record.quarantined_at,
     )
-    commit_load(lake, batch, Proof(newest=batch.newest), Attempt("quarantine"))
+    commit_load(RunState(lake), batch, Proof(newest=batch.newest), Attempt("quarantine"))
 
 
 def _resolve(lake: Lake, record: Quarantined) -> None:

@@ -24,6 +24,7 @@ from fleetlake.lake.loads import (
     StreamProof,
     Whole,
 )
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import LakeAddress
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
@@ -42,9 +43,9 @@ class LakeThread:
     """
 
     def __init__(
-        self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock, *, run_id: str
+        self, state: RunState, thread: ThreadPoolExecutor, clock: Clock, *, run_id: str
     ) -> None:
-        self._lake, self._thread, self._clock, self._run_id = lake, thread, clock, run_id
+        self._state, self._thread, self._clock, self._run_id = state, thread, clock, run_id
         self._waiting: list[StreamProof] = []
         self._keys = KnownKeys()
         self._service_time: datetime | None = None
@@ -53,12 +54,17 @@ class LakeThread:
     @property
     def path(self) -> LakeAddress:
         """The address of the lake."""
-        return self._lake.path
+        return self._state.lake.path
 
     async def do(self, work: Callable[[Lake], Result]) -> Result:
         """Run blocking work on the lake's thread and return its result."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, partial(work, self._lake))
+        return await loop.run_in_executor(self._thread, partial(work, self._state.lake))
+
+    async def know(self, work: Callable[[RunState], Result]) -> Result:
+        """Do the same for work that needs what the run knows of the lake."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(work, self._state))
 
     async def commit(self, batch: Batch, proof: Proof, whole: Whole | None = None) -> Committed:
         """Commit a load. A started commit is finished even if the run is being stopped.
@@ -71,9 +77,9 @@ class LakeThread:
             # The end of the read says how far the stream is proven, so it waits with the rest.
             sure = replace(settled, ends=None)
         attempt, keys = Attempt(self._run_id), self._keys
-        commit = self.do(
-            lambda lake: commit_load(
-                lake, batch, sure, attempt, whole=whole, keys=keys, only_changes=True
+        commit = self.know(
+            lambda state: commit_load(
+                state, batch, sure, attempt, whole=whole, keys=keys, only_changes=True
             )
         )
         done = await asyncio.shield(commit)
@@ -98,7 +104,7 @@ class LakeThread:
             one if limit is None else replace(one, proof=one.proof.before(limit))
             for one in self._waiting
         ]
-        await self.do(lambda lake: commit_proofs(lake, proofs, also=also))
+        await self.know(lambda state: commit_proofs(state, proofs, also=also))
 
 
 async def service_now(client: Client) -> datetime:

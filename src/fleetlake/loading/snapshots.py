@@ -12,7 +12,6 @@ from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.current import fan_out_ids, lacks_current
 from fleetlake.lake.loads import Committed, Whole
-from fleetlake.lake.watermarks import watermark
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
 from fleetlake.loading.writer import ListPages, write_list
@@ -69,7 +68,7 @@ async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
     """
     if endpoint.mode is not Mode.HISTORY:
         return now
-    last = await run.lake.do(lambda lake: watermark(lake, run.profile, endpoint))
+    last = await run.lake.know(lambda state: state.newest_watermark(endpoint))
     return max(now, last) if last else now
 
 

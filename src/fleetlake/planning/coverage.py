@@ -14,6 +14,9 @@ from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so they are not read."""
 
+TOLERANCE = timedelta(minutes=5)
+"""Allowed difference between the clocks of machines that load the same lake."""
+
 LOOKBACK = timedelta(minutes=10)
 """Minimum additional delay after which a record is still found."""
 

@@ -29,9 +29,9 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import has_meta
-from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
+from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import LakeAddress
 from fleetlake.receiving.journal_table import (
     JournalTable,
@@ -171,7 +171,8 @@ def read_positions(lake: Lake) -> dict[str, Position]:
 def _commit(
     lake: Lake, messages: Sequence[PushedMessage], profile: str, also: Callable[[Lake], None]
 ) -> Drained:
-    [endpoint] = with_promoted(lake, [PUSHED])
+    state = RunState(lake, profile)
+    endpoint = state.widened(PUSHED)
     pushes = read_pushes(endpoint, ((one.body, one.received_at) for one in messages))
     batch = Batch(
         endpoint=endpoint,
@@ -180,7 +181,7 @@ def _commit(
         rejects=pushes.rejects,
         seen_at=datetime.now(UTC),
     )
-    done = commit_load(lake, batch, Proof(), Attempt(RUN_ID), also=also)
+    done = commit_load(state, batch, Proof(), Attempt(RUN_ID), also=also)
     return Drained(
         messages=len(messages),
         alerts=done.added,

@@ -16,14 +16,17 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.evolution.promote import RETYPES
 from fleetlake.lake.evolution.promotions import with_retyped
+from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import literal, quoted
 
 LONGEST_EXAMPLE = 500
 
+_TABLE = "meta.schema_drift"
+
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def note_drift(lake: Lake, endpoint: Endpoint, profile: str, load_id: str, rows: pa.Table) -> None:
+def note_drift(state: RunState, endpoint: Endpoint, load_id: str, rows: pa.Table) -> None:
     """Record each member without a column when it is first seen, with an example as JSON.
 
     `rows` are those of the load, or a part of them. Within the open transaction.
@@ -31,23 +34,24 @@ def note_drift(lake: Lake, endpoint: Endpoint, profile: str, load_id: str, rows:
     column = rows[EXTRA]
     if column.null_count == rows.num_rows:
         return
-    found = lake.recall("select member from meta.schema_drift where endpoint = ?", (endpoint.name,))
-    known = {member for (member,) in found}
+    lake, known = state.lake, state.drifted(endpoint)
     sent = {name: format_path([name]) for name in _names(lake, column)}
     for name in sent.keys() & known - {*sent.values()}:
         # An earlier release recorded plain names: there `a.b` would look like a path.
         sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
+        state.forget(_TABLE)
         lake.execute(sql, [format_path([name]), endpoint.name, name])
         known.add(format_path([name]))
     new = {name: member for name, member in sent.items() if member not in known}
     if not new:
         return
+    state.forget(_TABLE)
     drifted = {"member": [*new.values()], "example": _examples(column, new)}
     with lake.view("drifted", pa.table(drifted)):
         lake.execute(
             "insert into meta.schema_drift by name select ? as account_profile, ? as endpoint, "
             "member, example, ? as load_id, now() as first_seen_at from drifted",
-            [profile, endpoint.name, load_id],
+            [state.profile, endpoint.name, load_id],
         )
 
 
@@ -90,8 +94,8 @@ def misfits(lake: Lake, endpoint: Endpoint, profile: str) -> tuple[Misfit, ...]:
     """Return the columns of an endpoint that refused values of an account."""
     noted = {
         member
-        for (member,) in lake.recall(
-            "select distinct member from meta.schema_drift where endpoint = ?", (endpoint.name,)
+        for (member,) in lake.rows(
+            "select distinct member from meta.schema_drift where endpoint = ?", [endpoint.name]
         )
     }
     [now] = with_retyped(lake, [endpoint])

@@ -15,7 +15,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import column_name, parse_path
-from fleetlake.lake.evolution.registry import with_registered
+from fleetlake.lake.evolution.registry import registered_columns, with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
 
@@ -80,7 +80,7 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
 def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     """Return the promotions of one endpoint or of all, oldest first."""
     # A lake that only an older release has written may lack the newest column.
-    found = lake.recall(
+    found = lake.rows(
         "select endpoint, member, kind, promoted_at, "
         "to_json(p)->>'column_name' from meta.promoted p order by promoted_at"
     )
@@ -91,27 +91,46 @@ def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     return [one for one in every if endpoint in (None, one.endpoint)]
 
 
+RetypedKinds = Mapping[tuple[str, str], Kind]
+"""The kinds in which a lake stores columns, by endpoint and member."""
+
+
 def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """Return the endpoints with the promoted and the retyped columns of this lake.
 
     Promoted columns that the lake no longer has are removed.
     """
-    columns: dict[str, list[Column]] = {}
     with lake.single_snapshot():
-        for one in promotions(lake):
-            columns.setdefault(one.endpoint, []).append(one.column)
-        wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
-        return with_retyped(lake, with_registered(lake, wider))
+        return widened(endpoints, promotions(lake), registered_columns(lake), retyped_kinds(lake))
+
+
+def widened(
+    endpoints: Sequence[Endpoint],
+    promoted: Sequence[Promotion],
+    registered: Sequence[tuple[str, Column]],
+    kinds: RetypedKinds,
+) -> list[Endpoint]:
+    """Return the endpoints with promoted and registered columns, in the kinds that are stored."""
+    columns: dict[str, list[Column]] = {}
+    for one in promoted:
+        columns.setdefault(one.endpoint, []).append(one.column)
+    wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+    return [_retyped(endpoint, kinds) for endpoint in with_registered(wider, registered)]
+
+
+def retyped_kinds(lake: Lake) -> RetypedKinds:
+    """Return the kinds of the columns that were retyped."""
+    found = lake.rows("select endpoint, member, kind from meta.retyped order by retyped_at")
+    return {(name, member): Kind(kind) for name, member, kind in found}
 
 
 def with_retyped(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """Return the endpoints with their columns in the kinds in which this lake stores them."""
-    found = lake.recall("select endpoint, member, kind from meta.retyped order by retyped_at")
-    kinds = {(name, member): Kind(kind) for name, member, kind in found}
+    kinds = retyped_kinds(lake)
     return [_retyped(endpoint, kinds) for endpoint in endpoints]
 
 
-def _retyped(endpoint: Endpoint, kinds: Mapping[tuple[str, str], Kind]) -> Endpoint:
+def _retyped(endpoint: Endpoint, kinds: RetypedKinds) -> Endpoint:
     columns = tuple(
         replace(column, kind=kinds.get((endpoint.name, column.field), column.kind))
         for column in endpoint.columns

@@ -27,22 +27,34 @@ MEANING = "A column that another release of fleetlake has added to this lake."
 _KINDS = frozenset(map(str, Kind))
 
 
-def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def registered_columns(lake: Lake) -> list[tuple[str, Column]]:
+    """Return the columns that releases have added to this lake, by endpoint, oldest first."""
+    found = lake.rows(
+        "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
+    )
+    return [
+        (
+            name,
+            Column(
+                field=member,
+                kind=Kind(kind),
+                meaning=MEANING,
+                is_tracked=is_tracked,
+                privacy=Privacy.TEXT,
+            ),
+        )
+        for name, member, kind, is_tracked in found
+        if kind in _KINDS  # those of a newer release stay in `_extra`
+    ]
+
+
+def with_registered(
+    endpoints: Sequence[Endpoint], registered: Sequence[tuple[str, Column]]
+) -> list[Endpoint]:
     """Return the endpoints with the columns that other releases have added to this lake."""
     known = {(e.name, column.name) for e in endpoints for column in e.columns}
     columns: dict[str, list[Column]] = {}
-    for name, member, kind, is_tracked in lake.recall(
-        "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
-    ):
-        if kind not in _KINDS:
-            continue  # from a newer release: its members stay in `_extra`
-        column = Column(
-            field=member,
-            kind=Kind(kind),
-            meaning=MEANING,
-            is_tracked=is_tracked,
-            privacy=Privacy.TEXT,
-        )
+    for name, column in registered:
         if (name, column.name) not in known:
             columns.setdefault(name, []).append(column)
     return [_widened(endpoint, columns.get(endpoint.name, ())) for endpoint in endpoints]

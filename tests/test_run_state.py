@@ -1,0 +1,138 @@
+"""What a run knows of a lake is what its tables hold, whoever wrote in between."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.relations import Thing
+from fleetlake.lake.catalog import open_lake
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.retention_rules import set_rules
+from fleetlake.lake.run_state import RunState
+from fleetlake.lake.tombstones import add_tombstones
+from tests.loads import NOON, commit
+from tests.test_lake import alert, load_of
+
+ALERTS, NET_DEVICES = ENDPOINTS["alerts"], ENDPOINTS["net_devices"]
+PARTS: dict[str, Callable[[RunState], object]] = {
+    "watermarks": lambda state: state.marks,
+    "intervals": lambda state: sorted(state.proven_ends),
+    "retention": lambda state: state.kept_from,
+    "tombstones": lambda state: state.tombstones,
+    "schema_drift": lambda state: state.drifted(ALERTS),
+    "promoted": lambda state: state.promotions,
+    "capabilities": lambda state: state.capabilities,
+    "columns": lambda state: state.widened(ALERTS),
+}
+
+
+class Undo(Exception):
+    """Ends a transaction without its changes."""
+
+
+@pytest.fixture
+def two(tmp_path) -> Iterator[tuple[RunState, RunState]]:
+    """Return what runs of two processes know of one lake."""
+    with open_lake(tmp_path / "lake") as first, open_lake(tmp_path / "lake") as second:
+        yield RunState(first), RunState(second)
+
+
+def load_alerts(state: RunState, dice: random.Random) -> None:
+    member = {f"new_{dice.randrange(5)}": 1} if dice.random() < 0.5 else {}
+    commit(state.lake, load_of(ALERTS, alert(dice.randrange(99), **member)), state=state)
+
+
+def fail_to_load(state: RunState, _: random.Random) -> None:
+    def fail(_: Lake) -> None:
+        raise Undo
+
+    with suppress(Undo):
+        commit(state.lake, load_of(ALERTS, alert(1, lost=1)), state=state, also=fail)
+
+
+def change_a_rule(state: RunState, dice: random.Random) -> None:
+    set_rules(state.lake, {"alerts": dice.randrange(900, 999)}, now=NOON)
+
+
+def erase_a_router(state: RunState, dice: random.Random) -> None:
+    with state.lake.transaction():
+        add_tombstones(state.lake, [(Thing.ROUTER, dice.randrange(9))], [])
+
+
+def load_a_device_of_an_erased_router(state: RunState, dice: random.Random) -> None:
+    number = dice.randrange(999)
+    device = {"id": str(number), "router": f"/api/v2/routers/{dice.randrange(9)}/"}
+    at = NOON + timedelta(days=number)
+    commit(state.lake, load_of(NET_DEVICES, device, seen_at=at), state=state)
+
+
+STEPS = (
+    load_alerts,
+    fail_to_load,
+    change_a_rule,
+    erase_a_router,
+    load_a_device_of_an_erased_router,
+)
+
+
+def compare(state: RunState) -> None:
+    fresh = RunState(state.lake)
+    with state.single_snapshot():
+        known = {name: part(state) for name, part in PARTS.items()}
+    with fresh.single_snapshot():
+        assert known == {name: part(fresh) for name, part in PARTS.items()}
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.proof)])
+def test_a_run_knows_what_the_tables_hold(two, seed):
+    dice = random.Random(seed)
+    for _ in range(20):
+        dice.choice(STEPS)(dice.choice(two), dice)
+        if dice.random() < 0.7:
+            compare(dice.choice(two))
+    for state in two:
+        compare(state)
+
+
+def read_by(state: RunState, statements: list[str]) -> set[str]:
+    """Return the tables of the parts that a run reads again."""
+    statements.clear()
+    with state.single_snapshot():
+        for part in PARTS.values():
+            part(state)
+    return {name for name in PARTS if any(f"meta.{name}" in sql for sql in statements)}
+
+
+def test_a_table_is_read_again_only_if_it_may_have_changed(two, statements):
+    state, other = two
+    load_alerts(state, random.Random(2))
+    change_a_rule(other, random.Random(0))
+    first = read_by(state, statements)
+    again = read_by(state, statements)
+    commit(state.lake, load_of(ALERTS, alert(100)), state=state)
+    after_own_load = read_by(state, statements)
+    change_a_rule(other, random.Random(1))
+
+    assert {"watermarks", "retention"} <= first
+    assert "promoted" not in first  # it never had a row
+    assert again == set()
+    assert after_own_load == first & {"watermarks", "intervals"}
+    assert read_by(state, statements) == first
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each statement on a lake."""
+    run: list[str] = []
+    execute = Lake.execute
+
+    def noted(lake: Lake, sql: str, parameters: object = None) -> object:
+        run.append(sql)
+        return execute(lake, sql, parameters)
+
+    monkeypatch.setattr(Lake, "execute", noted)
+    return run
