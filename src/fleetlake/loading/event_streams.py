@@ -37,9 +37,11 @@ async def load_events(
     writer = Writer(run, endpoint, plan, now=now, unsettled=again)
     first = await _read(run, endpoint, plan, writer, ends=_end_of(run, plan, again))
     # After the load, because it also requests expired ranges: the service may still have them.
-    lost = await run.lake.do(
-        lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, first)
-    )
+    lost = 0
+    if plan.expired:
+        lost = await run.lake.do(
+            lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, first)
+        )
     if plan.is_sweep:
         await run.lake.do(partial(_report_sweep, run=run, endpoint=endpoint, again=again))
     return StreamRead(skipped=plan.skipped, lost=lost)
