@@ -9,7 +9,7 @@ import pyarrow as pa
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, Rows, Whole
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, RowParts, Whole
 from fleetlake.lake.run_state import RunState
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ class Load:
 
 def load_of_rows(
     endpoint: Endpoint,
-    rows: pa.Table | Rows,
+    rows: pa.Table | RowParts,
     *,
     whole: Whole | None = None,
     run_id: str = "run",
@@ -34,7 +34,7 @@ def load_of_rows(
 ) -> Load:
     """Return a load; `changes` are members of its batch."""
     values = {"profile": "default", "seen_at": NOON, **changes}
-    held = rows if isinstance(rows, Rows) else Rows.of(rows)
+    held = rows if isinstance(rows, RowParts) else RowParts.of(rows)
     batch = Batch(endpoint=endpoint, rows=held, **values)
     proof = Proof(proven=proven or {}, newest=batch.newest)
     return Load(batch, proof, Attempt(run_id), whole)

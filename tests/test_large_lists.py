@@ -18,7 +18,7 @@ from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, loads, open_lake
 from fleetlake.lake.current import lacks_current
-from fleetlake.lake.loads import Rows, Whole
+from fleetlake.lake.loads import RowParts, Whole
 from fleetlake.lake.tombstones import add_tombstones
 from tests.loads import Load, commit, load_of_rows
 from tests.test_lake import rows_of, versions
@@ -35,9 +35,9 @@ def lake(lake_path: Path) -> Iterator[Lake]:
         yield opened
 
 
-def packed(table: pa.Table, most: int | None = None) -> Rows:
+def packed(table: pa.Table, most: int | None = None) -> RowParts:
     """Return rows added batch by batch, with at most so many rows each."""
-    rows = Rows(table.schema)
+    rows = RowParts(table.schema)
     for batch in table.to_batches(most):
         rows.add(batch)
     return rows

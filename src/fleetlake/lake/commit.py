@@ -12,7 +12,7 @@ from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.lateness import note_lateness
-from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, Rows, StreamProof, Whole
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, RowParts, StreamProof, Whole
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.run_state import RunState
@@ -77,7 +77,9 @@ def commit_load(
         return committed
 
 
-def _confirm(state: RunState, endpoint: Endpoint, proof: Proof, rows: Rows | None = None) -> None:
+def _confirm(
+    state: RunState, endpoint: Endpoint, proof: Proof, rows: RowParts | None = None
+) -> None:
     confirm(state.lake, endpoint, proof.proven, rows, has_pushes=state.has_pushes)
 
 

@@ -36,7 +36,7 @@ from fleetlake.decoding.pushed import WITHOUT_ID
 from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.loads import Rows, bounds_of
+from fleetlake.lake.loads import RowParts, bounds_of
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import literal, quoted
@@ -82,7 +82,7 @@ def confirm(
     lake: Lake,
     endpoint: Endpoint,
     proven: Mapping[str, Sequence[Interval]],
-    rows: Rows | None = None,
+    rows: RowParts | None = None,
     *,
     has_pushes: bool,
 ) -> None:
@@ -126,7 +126,7 @@ def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:
     )
 
 
-def _span_of(proven: Mapping[str, Sequence[Interval]], rows: Rows | None) -> _Span | None:
+def _span_of(proven: Mapping[str, Sequence[Interval]], rows: RowParts | None) -> _Span | None:
     """Return the times near the rows of a load, and near those that it proves; None if neither."""
     times = rows.columns([name for name in _TIMES if name in rows.schema.names]) if rows else None
     bounds = [_bounds(column) for column in times.columns] if times else []

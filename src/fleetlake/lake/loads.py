@@ -23,12 +23,12 @@ ROWS_PER_PART = 25_000
 """Rows that are unpacked together. DuckDB needs up to 2 KB of memory for each."""
 
 
-class Rows:
+class RowParts:
     """Rows in their order, added batch by batch and read again in parts.
 
     They are compressed while a list is being read. Only the whole list shows which records are
     gone, so it is committed at once. Of 100,000 routers, the lists of one ingest would take 500 MB;
-    compressed, they take a sixth of that. `Rows.of` takes a table as it is, as one part.
+    compressed, they take a sixth of that. `RowParts.of` takes a table as it is, as one part.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -74,11 +74,11 @@ class Rows:
         """Return all rows at once."""
         return pa.concat_tables(self.parts())
 
-    def changed(self, change: Callable[[pa.Table], pa.Table]) -> "Rows":
+    def changed(self, change: Callable[[pa.Table], pa.Table]) -> "RowParts":
         """Return the rows with each part changed, compressed if these are."""
         if not self._packs:
-            return Rows.of(change(self.table()))
-        changed = Rows(self.schema)
+            return RowParts.of(change(self.table()))
+        changed = RowParts(self.schema)
         for part in self.parts():
             for batch in change(part).to_batches():
                 changed.add(batch)
@@ -122,7 +122,7 @@ class Batch:
 
     endpoint: Endpoint
     profile: str
-    rows: Rows
+    rows: RowParts
     seen_at: datetime
     rejects: Sequence[RejectedRecord] = ()
 

@@ -31,7 +31,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.registry import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
-from fleetlake.lake.loads import Batch, Committed, Rows, Whole, bounds_of
+from fleetlake.lake.loads import Batch, Committed, RowParts, Whole, bounds_of
 from fleetlake.lake.rejects import quarantine
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
@@ -243,7 +243,7 @@ def _version(lake: Lake, batch: Batch, load_id: str, whole: Whole | None) -> Com
     if absence.asks_again:
         return Committed(0, 0, 0, asks_again=True)
     filled = added = first = 0
-    changes = Rows(batch.rows.schema)
+    changes = RowParts(batch.rows.schema)
     for part in batch.rows.parts():
         with _batch(lake, endpoint, _last_read(part, first, superseded)):
             filled += fill_never_held(lake, endpoint, batch.profile, _is_no_others(endpoint))
@@ -329,7 +329,7 @@ def _key_bounds(lake: Lake, endpoint: Endpoint) -> tuple[str, list[object]]:
     return f"and t.{key} between ? and ?", [lowest, highest]
 
 
-def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: Rows) -> int:
+def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts) -> int:
     """Close the current versions of these records and insert new ones; return their number."""
     if not changes.num_rows:
         return 0

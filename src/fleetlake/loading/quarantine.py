@@ -14,7 +14,7 @@ from fleetlake.errors import PageUnreadable, StreamBusy
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.promotions import settle_names, with_promoted
-from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
+from fleetlake.lake.loads import Attempt, Batch, Proof, RowParts
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import quoted
@@ -117,7 +117,7 @@ def _store(lake: Lake, endpoint: Endpoint, record: Quarantined, rows: pa.Table) 
     batch = Batch(
         endpoint=endpoint,
         profile=record.account_profile,
-        rows=Rows.of(rows),
+        rows=RowParts.of(rows),
         seen_at=record.quarantined_at,
     )
     commit_load(RunState(lake), batch, Proof(newest=batch.newest), Attempt("quarantine"))

@@ -18,7 +18,7 @@ from fleetlake.decoding.arrow import Page, newest_service_time, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.loads import Batch, Proof, Rows, Whole
+from fleetlake.lake.loads import Batch, Proof, RowParts, Whole
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.loading.load_plan import LoadPlan
 from fleetlake.loading.run import Run
@@ -38,7 +38,7 @@ class ListPages:
         fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
         moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
         self._endpoint, self._id = endpoint, moved[0].id if moved else None
-        self.rows = Rows(schema_of(endpoint))
+        self.rows = RowParts(schema_of(endpoint))
         self.rejects: list[RejectedRecord] = []
         self.is_paged = False
         self.service_time: datetime | None = None
@@ -132,7 +132,7 @@ class Writer:
         batch = Batch(
             endpoint=self._endpoint,
             profile=self._run.profile,
-            rows=Rows.of(pa.Table.from_batches(pages, schema=schema)),
+            rows=RowParts.of(pa.Table.from_batches(pages, schema=schema)),
             seen_at=self._now,
             rejects=[reject for page in buffer.pages for reject in page.rejects],
         )
@@ -156,7 +156,7 @@ async def write_list(
     # Only the whole list shows which records are gone.
     is_history = endpoint.mode is Mode.HISTORY
     rejects: Sequence[RejectedRecord] = pages.rejects
-    for rows in [pages.rows] if is_history else map(Rows.of, pages.rows.parts()):
+    for rows in [pages.rows] if is_history else map(RowParts.of, pages.rows.parts()):
         batch = Batch(
             endpoint=endpoint, profile=run.profile, rows=rows, seen_at=seen_at, rejects=rejects
         )

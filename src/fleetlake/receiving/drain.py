@@ -29,7 +29,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import has_meta
-from fleetlake.lake.loads import Attempt, Batch, Proof, Rows
+from fleetlake.lake.loads import Attempt, Batch, Proof, RowParts
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import LakeAddress
@@ -177,7 +177,7 @@ def _commit(
     batch = Batch(
         endpoint=endpoint,
         profile=profile,
-        rows=Rows.of(pushes.rows),
+        rows=RowParts.of(pushes.rows),
         rejects=pushes.rejects,
         seen_at=datetime.now(UTC),
     )
