@@ -28,29 +28,43 @@
 {%- endmacro %}
 
 
-{# The instant at which a local day begins. #}
-{% macro local_day_start(date, zone) -%}
-    {{ return(adapter.dispatch('local_day_start')(date, zone)) }}
+{# The instant at which a local day begins, or an hour of it. #}
+{% macro local_day_start(date, zone, hour=0) -%}
+    {{ return(adapter.dispatch('local_day_start')(date, zone, hour)) }}
 {%- endmacro %}
 
-{% macro default__local_day_start(date, zone) -%}
-    timezone({{ zone }}, cast({{ date }} as timestamp))
+{% macro default__local_day_start(date, zone, hour) -%}
+    timezone({{ zone }}, cast({{ date }} as timestamp) + to_hours({{ hour }}))
 {%- endmacro %}
 
-{% macro spark__local_day_start(date, zone) -%}
-    to_utc_timestamp(cast({{ date }} as timestamp), {{ zone }})
+{% macro spark__local_day_start(date, zone, hour) -%}
+    to_utc_timestamp(cast({{ date }} as timestamp) + make_interval(0, 0, 0, 0, cast({{ hour }} as int)), {{ zone }})
+{%- endmacro %}
+
+
+{# The working days and hours of a row of `hours`, which may be null; those of all places without. #}
+{% macro working_days(hours) -%}
+    coalesce({{ hours }}.working_days, '{{ var('working_days') }}')
+{%- endmacro %}
+
+{% macro working_hour(hours, which) -%}
+    coalesce({{ hours }}.working_{{ which }}_hour, {{ var('working_' ~ which ~ '_hour') }})
+{%- endmacro %}
+
+{% macro is_working_day(days, local) -%}
+    {{ days }} like concat('%', {{ iso_weekday(local) }}, '%')
 {%- endmacro %}
 
 
 {# The columns that say when something began by local time. #}
-{% macro local_columns(instant, zone) -%}
+{% macro local_columns(instant, zone, hours) -%}
     {%- set local = local_time(instant, zone) -%}
     {{ zone }} as local_time_zone,
     cast({{ local }} as date) as local_date,
     cast(extract(hour from {{ local }}) as bigint) as local_hour,
-    {{ iso_weekday(local) }} in ({{ var('working_days') | join(', ') }})
-        and extract(hour from {{ local }}) >= {{ var('working_from_hour') }}
-        and extract(hour from {{ local }}) < {{ var('working_until_hour') }} as is_working_hours
+    {{ is_working_day(working_days(hours), local) }}
+        and extract(hour from {{ local }}) >= {{ working_hour(hours, 'from') }}
+        and extract(hour from {{ local }}) < {{ working_hour(hours, 'until') }} as is_working_hours
 {%- endmacro %}
 
 

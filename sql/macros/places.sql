@@ -7,6 +7,9 @@
     select
         {{ keys | join(', ') }},
         place_name,
+        working_days,
+        working_from_hour,
+        working_until_hour,
         row_number() over (partition by {{ keys | join(', ') }} order by area_m2, place_name) as narrowness
     from (
         select
@@ -14,6 +17,9 @@
             p.place_name,
             p.area_m2,
             p.radius_m,
+            {% for column in ['working_days', 'working_from_hour', 'working_until_hour'] %}
+            max(p.{{ column }}) as {{ column }},
+            {% endfor %}
             max({{ distance_m('p.latitude_deg', 'p.longitude_deg', 'r.' ~ latitude, 'r.' ~ longitude) }}) as away_m,
             count(e.place_name) as crossings
         from {{ relation }} as r

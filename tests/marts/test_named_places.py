@@ -8,6 +8,7 @@ from fleetlake.marts.named_places import place_seeds, read_places
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 
 HEAD = "name,latitude_deg,longitude_deg,radius_m,wkt\n"
+NAMES = ("working_days", "working_from_hour", "working_until_hour")
 
 
 def place(tmp_path, *rows):
@@ -84,6 +85,17 @@ WRONG = {
     "a,1,2,inf,": "radius_m 'inf' is not a number",
     "good,5,5,5,": "there is another place good",
 }
+HOURS = {
+    "128,,": "working_days '128' is not digits from 1 to 7",
+    "1214,,": "working_days '1214' is not digits from 1 to 7, each once",
+    "'; drop,,": 'working_days "\'; drop" is not',
+    "\u0661,,": "is not digits from 1 to 7",
+    ",8,": "working_from_hour '8' and working_until_hour '' are not whole hours",
+    ",18,8": "the first before the second",
+    ",8,25": "from 0 to 24",
+    ",-1,8": "are not whole hours",
+    ",8.5,9": "are not whole hours",
+}
 
 
 @pytest.mark.parametrize("row", WRONG)
@@ -93,6 +105,35 @@ def test_a_wrong_row_is_refused_with_its_line_and_the_reason(tmp_path, row):
 
     assert "line 3: " in str(error.value)
     assert WRONG[row] in str(error.value)
+
+
+@pytest.mark.parametrize("hours", HOURS)
+def test_wrong_working_hours_of_a_place_are_refused(tmp_path, hours):
+    file = tmp_path / "places.csv"
+    file.write_text(f"{HEAD.strip()},{','.join(NAMES)}\na,1,2,3,,{hours}\n", "utf-8")
+
+    with pytest.raises(BuildFailed) as error:
+        read_places(file)
+
+    assert "line 2: " in str(error.value)
+    assert HOURS[hours] in str(error.value)
+
+
+def test_a_place_has_its_own_working_days_or_hours_or_neither(tmp_path, monkeypatch):
+    (tmp_path / "fleetlake.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    rows = ("a,1.05,2,3,,167,,", "b,1.05,2,3,,,0,24", "c,1.05,2,3,,,,")
+    text = "\n".join([f"{HEAD.strip()},{','.join(NAMES)}", *rows, ""])
+    (tmp_path / "places.csv").write_text(text, "utf-8")
+
+    lines = place_seeds()["places.csv"].splitlines()
+
+    assert lines[0].split(",")[-3:] == list(NAMES)
+    assert [line.split(",")[-3:] for line in lines[1:]] == [
+        ["167", "", ""],
+        ["", "0", "24"],
+        ["", "", ""],
+    ]
 
 
 def test_the_line_of_a_wrong_row_counts_blank_lines_and_the_lines_of_a_polygon(tmp_path):

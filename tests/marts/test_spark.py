@@ -19,6 +19,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
+from fleetlake.marts.named_places import COLUMNS
 from fleetlake.marts.sql_project import project_folder, ready_project
 
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
@@ -45,18 +46,21 @@ def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int,
 
 
 def name_places(lake: Path, folder: Path) -> None:
-    """Make a folder a project that names where vehicles began: circles and squares in turn."""
+    """Make a folder a project that names where vehicles began: circles and squares in turn.
+
+    The circles have their own working hours.
+    """
     with open_lake(lake, read_only=True) as opened:
         starts = opened.rows(
             "select router_id, min_by(latitude, created_at), min_by(longitude, created_at)"
             " from raw.historical_locations group by router_id order by router_id"
         )
-    lines = ["name,latitude_deg,longitude_deg,radius_m,wkt"]
+    lines = [",".join(COLUMNS)]
     for number, (router, lat, lon) in enumerate(starts):
         corners = ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))
         ring = ", ".join(f"{lon + 0.01 * x} {lat + 0.01 * y}" for x, y in corners)
-        square = f'start {router},,,,"POLYGON (({ring}))"'
-        lines.append(square if number % 2 else f"start {router},{lat},{lon},800,")
+        square = f'start {router},,,,"POLYGON (({ring}))",,,'
+        lines.append(square if number % 2 else f"start {router},{lat},{lon},800,,67,9,17")
     (folder / "fleetlake.toml").touch()
     (folder / "places.csv").write_text("\n".join([*lines, ""]), "utf-8")
 

@@ -18,12 +18,16 @@ from fleetlake.errors import BuildFailed
 from fleetlake.machine.project import found_project
 
 PLACES_NAME = "places.csv"
-COLUMNS = ("name", "latitude_deg", "longitude_deg", "radius_m", "wkt")
+HOURS = ("working_days", "working_from_hour", "working_until_hour")
+COLUMNS = ("name", "latitude_deg", "longitude_deg", "radius_m", "wkt", *HOURS)
 
 _METRES_PER_DEGREE = 111_195.08
 _WIDEST_M = 100_000.0
 _MOST_SHOWN = 10
 _POLE, _HALF_TURN, _TURN = 90.0, 180.0, 360.0
+_DAYS = re.compile(r"(?!.*(.).*\1)[1-7]*", re.ASCII)
+_HOUR = re.compile(r"[0-9]{1,2}", re.ASCII)
+_DAY_H = 24
 _RING = re.compile(r"\(([^()]*)\)")
 _POLYGON = re.compile(r"\s*(MULTI)?POLYGON\s*\(.*\)\s*", re.IGNORECASE | re.DOTALL)
 _CORNERS = 4
@@ -37,7 +41,7 @@ BANDS_PER_DEGREE = 10
 
 PLACE_HEAD = (
     "place_name,band,latitude_deg,longitude_deg,radius_m,south_deg,north_deg,west_deg,width_deg,"
-    "area_m2"
+    f"area_m2,{','.join(HOURS)}"
 )
 EDGE_HEAD = "place_name,from_latitude_deg,from_east_deg,to_latitude_deg,to_east_deg"
 
@@ -51,6 +55,8 @@ class NamedPlace:
     longitude_deg: float | None = None
     radius_m: float | None = None
     rings: Sequence[Sequence[Corner]] = ()
+    hours: Sequence[str | int] = ("", "", "")
+    """Its working days, such as "12345" (1 is Monday), and hours; empty for those of the fleet."""
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Return the southern, northern and western end, and the width, all in degrees."""
@@ -136,7 +142,7 @@ def _wrong(file: Path, faults: list[str]) -> BuildFailed:
     return BuildFailed(
         f"{file} has wrong rows: {shown}.",
         remedy="Give each place a name and either latitude_deg, longitude_deg and radius_m, or a "
-        "polygon as wkt.",
+        "polygon as wkt. Working days and hours are optional.",
     )
 
 
@@ -151,14 +157,31 @@ def _place(row: dict[str, str | None]) -> NamedPlace:
         raise ValueError("it has no name")
     if bool(wkt) == any(circle):
         raise ValueError("it needs a centre and a radius, or a polygon, and not both")
+    hours = _hours(*(values.get(column, "") for column in HOURS))
     if wkt:
-        return NamedPlace(name=name, rings=_rings(wkt))
+        return NamedPlace(name=name, rings=_rings(wkt), hours=hours)
     latitude, longitude, radius = map(_number, COLUMNS[1:4], circle)
     _require_range("latitude_deg", latitude, _POLE)
     _require_range("longitude_deg", longitude, _HALF_TURN)
     if not 0 < radius <= _WIDEST_M:
         raise ValueError(f"radius_m {radius:g} is not above 0 and at most {_WIDEST_M:g}")
-    return NamedPlace(name=name, latitude_deg=latitude, longitude_deg=longitude, radius_m=radius)
+    return NamedPlace(
+        name=name, latitude_deg=latitude, longitude_deg=longitude, radius_m=radius, hours=hours
+    )
+
+
+def _hours(days: str, first: str, last: str) -> Sequence[str | int]:
+    """Return working days and hours. Raises: ValueError for those that no day can have."""
+    if not _DAYS.fullmatch(days):
+        raise ValueError(f"working_days {days!r} is not digits from 1 to 7, each once, e.g. 12345")
+    if not first and not last:
+        return days, "", ""
+    if not (_HOUR.fullmatch(first) and _HOUR.fullmatch(last) and int(first) < int(last) <= _DAY_H):
+        raise ValueError(
+            f"working_from_hour {first!r} and working_until_hour {last!r} are not whole hours, "
+            f"the first before the second, from 0 to {_DAY_H}"
+        )
+    return days, int(first), int(last)
 
 
 def _number(column: str, text: str) -> float:
@@ -223,7 +246,7 @@ def _place_rows(place: NamedPlace) -> Iterator[list[object]]:
     centre = [place.latitude_deg, place.longitude_deg, place.radius_m]
     first, last = (math.floor(latitude * BANDS_PER_DEGREE) for latitude in (south, north))
     for band in range(first, last + 1):
-        yield [place.name, band, *centre, south, north, west, width, place.area_m2()]
+        yield [place.name, band, *centre, south, north, west, width, place.area_m2(), *place.hours]
 
 
 def _edge_rows(place: NamedPlace) -> Iterator[list[object]]:

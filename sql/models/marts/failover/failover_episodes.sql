@@ -48,7 +48,7 @@ select
     f.episodes_recently,
     f.episodes_recently >= {{ var('repeat_episodes') }} as is_repeat_offender,
 
-    {{ local_columns('e.started_at', 'z.time_zone') }},
+    {{ local_columns('e.started_at', 'z.time_zone', 'h') }},
     c.cause_at,
     e.started_at,
     e.ended_at,
@@ -63,6 +63,7 @@ left join {{ ref('int_router_spans') }} as belonged
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
 left join {{ ref('int_router_zones') }} as z on e.router_id = z.router_id
+left join {{ ref('int_router_hours') }} as h on e.router_id = h.router_id
 left join bytes as b on e.episode_id = b.episode_id
 left join {{ ref('carrier_plans') }} as p on e.to_carrier = p.carrier
 left join {{ ref('carrier_plans') }} as other on other.carrier = '*'

@@ -395,7 +395,7 @@ select
     seen_after_longitude_deg,
 
     trip_date,
-    {{ local_columns('started_at', 'z.time_zone') }},
+    {{ local_columns('started_at', 'z.time_zone', 'b') }},
     started_at,
     ended_at,
     seen_before_at,
