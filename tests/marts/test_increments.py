@@ -4,12 +4,14 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
+from fleetlake.lake.ducklake import flush_rows, rewrite_all_files
 from fleetlake.marts import build_marts
-from fleetlake.marts.plan import plan_build
+from fleetlake.marts.plan import SCRATCH, plan_build
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
 
@@ -393,6 +395,32 @@ def test_trips_beside_a_gap_of_days_are_the_same_in_steps_as_at_once(lake_path, 
         (None, between["created_at"], False),
         (between["created_at"], None, False),
     ]
+
+
+@pytest.mark.proof
+def test_alerts_of_a_rewritten_file_count_once_in_what_is_built_from_them(lake_path, add):
+    lost = {"router_id": 1, "type": "ethernet_wan_disconnected", "info": {"uid": "ethernet-wan"}}
+    gone = {"router_id": 1, "type": "connection_state", "friendly_info": "Router went offline"}
+    alerts = [
+        alert | {"created_at_timeuuid": f"a{n}", "created_at": START, "detected_at": START}
+        for n, alert in enumerate([lost, gone, lost])
+    ]
+    select = "+int_wan_alerts +int_connection_alerts"
+    add(lake_path, "alerts", *alerts)
+    build_marts(lake_path, select=select)
+    with open_lake(lake_path) as lake:
+        flush_rows(lake)
+        lake.execute("delete from raw.alerts where created_at_timeuuid = 'a2'")
+        rewrite_all_files(lake, "alerts")
+    add(lake_path, "alerts", alerts[0] | {"created_at_timeuuid": "a3"})
+
+    build_marts(lake_path, select=select)
+
+    with duckdb.connect(lake_path / "dbt" / SCRATCH, read_only=True) as built:
+        of = "select alert_id from intermediate.{} order by all"
+        wan = built.sql(of.format("int_wan_alerts_polled")).fetchall()
+        connection = built.sql(of.format("int_connection_alerts")).fetchall()
+    assert (wan, connection) == ([("a0",), ("a2",), ("a3",)], [("a1",)])
 
 
 def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
