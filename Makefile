@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
+TRACKS := .venv-tracks
 BENCH := .venv-bench
 SITE := .venv-docs
 BROWSER := .venv-browser
@@ -173,6 +174,15 @@ $(SPARK)/.ready: requirements/spark.lock
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
+compare-tracks: $(READY) $(TRACKS)/.ready  ## Compare trips and stops with those that a published library finds in the same fixes (some minutes)
+	@$(BIN)/python -m tests.marts.compare_tracks $(TRACKS)/bin/python
+
+$(TRACKS)/.ready: requirements/tracks.lock
+	@echo "Setting up $(TRACKS): a few minutes, once."
+	@$(PYTHON) -m venv $(TRACKS)
+	@$(TRACKS)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
+
 bench-marts: $(READY)  ## Time builds over 60 million rows: full, of one new hour, live
 	@$(BIN)/python -m tests.marts.mart_bench
 
@@ -283,9 +293,9 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock > /dev/null
-	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs spark; do \
+	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs spark tracks; do \
 	  $(LOCK) --group $$group --output-file requirements/$$group.lock > /dev/null || exit 1; done
 
 clean:  ## Remove .venv, caches, and what the demo and simulations left in data
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(TRACKS) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

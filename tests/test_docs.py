@@ -18,6 +18,8 @@ from fleetlake.loading.writer import BYTES_PER_COMMIT, ROWS_PER_COMMIT, SECONDS_
 from fleetlake.planning.coverage import LOOKBACK
 from fleetlake.service.clock import REFUSED_SKEW, REPORTED_SKEW
 from fleetlake.settings import DAY_ROWS
+from fleetsim.drives import WAYS
+from tests.marts import compare_tracks
 from tests.test_architecture import FLOORS
 
 ROOT = Path(__file__).parent.parent
@@ -89,6 +91,17 @@ def test_every_make_target_that_contributing_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
     assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
+
+
+def test_the_page_about_tracks_has_each_family_of_drives_and_the_locked_version_of_the_library():
+    page = compare_tracks.PAGE.read_text("utf-8")
+    families = {compare_tracks.family_of(way) for way in WAYS.values()}
+    lock = (ROOT / "requirements/tracks.lock").read_text("utf-8")
+
+    for block in ("trips compared", "stops compared"):
+        rows = block_of(compare_tracks.PAGE, block).splitlines()[2:]
+        assert {row.split(" | ")[0].removeprefix("| ") for row in rows} == families
+    assert re.findall(r"trackintel (\d[\d.]*\d)", page) == re.findall(r"trackintel==(\S+)", lock)
 
 
 WORDS = {
