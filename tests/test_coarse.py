@@ -22,6 +22,7 @@ NAMES_NOBODY = frozenset(
         """account_profile action_type activity_id actor_type adapter alert_type arrived_by_trip_id
     attention_id mart reason
     battery_id carrier carrier_code carriers cause_reason cause_type cell_id charge_status check_id
+    health_category
     config_status connection_state device_type endpoint episode_id event_id event_type
     firmware_version fix_id flap_group_id from_carrier from_interface interface left_by_trip_id
     apn assignment_id asset_endpoint_id hardware_series interface_type licence licence_state
