@@ -13,8 +13,10 @@ BLOCK = re.compile(
     r"""^ *```(?P<kind>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*?)^ *```$""",
     re.DOTALL | re.MULTILINE,
 )
-LOADS = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
-STAYS = re.compile(r"fleetlake (simulate(?!.*--print-env)|up|dashboard|receive|alerts watch)\b")
+LOADS = re.compile(r"fleetlake (doctor|ingest|build|publish|records verify|backfill)")
+STAYS = re.compile(
+    r"fleetlake (simulate(?!.*--print-env)|prefect up|dashboard|receive|alerts watch)\b"
+)
 
 
 def console_commands(page: str) -> list[str]:
