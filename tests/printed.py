@@ -66,7 +66,7 @@ _MARKS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<random id>"),
     (r"\b\d[\d,.]* (s|min|h|d|days?|hours?|weeks?|months?) (ago|left|behind)", r"<age> \2"),
     (r"\b\d[\d,.]* (bytes|[kMG]i?B)\b", r"<size> \1"),
-    (r'("(?:disk_free_bytes|[a-z_]*bytes|[a-z_]*seconds|[a-z_]*_s)": )[\d.e+-]+', r"\1<figure>"),
+    (r'("(?:disk_free_bytes|[a-z_]*bytes|[a-z_]*seconds|[a-z_]*_s)": ?)[\d.e+-]+', r"\1<figure>"),
     (r"(?m)^(fleetlake_\w*(?:seconds|hours|bytes)\S*) .*$", r"\1 <figure>"),
     (r"\b(fleetlake|duckdb|pyarrow|httpx|dbt-core|dbt-duckdb|DuckDB) v?\d[\w.]*", r"\1 <version>"),
     (r"\b\d{8}T\d{6}[.]\d+Z", "<backup>"),
