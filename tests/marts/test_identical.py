@@ -29,7 +29,7 @@ OFTEN = ("alerts", "historical_locations", "net_device_usage_samples", "net_devi
 
 # Polls at different times find different data.
 POLLED = {"attention", "device_history", "device_availability_daily", "pipeline_freshness"}
-POLLED |= {"interface_inventory", "sim_changes"}
+POLLED |= {"interface_inventory", "sim_changes", "health_daily"}
 POLLED |= {mart["name"] for mart in marts() if mart["name"].startswith("battery_")}
 
 
