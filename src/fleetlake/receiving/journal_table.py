@@ -150,8 +150,8 @@ class JournalTable:
             with _committing(connection):
                 connection.execute("delete from messages where number <= ?", [number])
                 connection.execute(
-                    "update journal set deleted = max(deleted, ?1), newest = max(newest, ?1)",
-                    [number],
+                    "update journal set deleted = max(deleted, ?), newest = max(newest, ?)",
+                    [number, number],
                 )
             [(pages,)] = connection.execute("pragma page_count")
             [(free,)] = connection.execute("pragma freelist_count")
