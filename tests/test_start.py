@@ -102,7 +102,8 @@ def test_a_run_with_nothing_new_needs_few_statements(sim: Sim, monkeypatch: pyte
     [outcome] = sim.ingest("alerts")
 
     assert (outcome.added, outcome.error) == (0, None)
-    of_tables = [sql for sql in run if "meta." in sql or "raw." in sql]
+    # Whether a file has no checksum yet depends on how fast the first run was.
+    of_tables = [s for s in run if ("meta." in s or "raw." in s) and "meta.files" not in s]
     assert 0 < len(of_tables) <= MOST_STATEMENTS, "\n".join(of_tables)
     read = [table for sql in run for table in re.findall(r"^select.* from (meta\.\w+)", sql)]
     assert read.count("meta.watermarks") == 1
