@@ -25,6 +25,10 @@ from fleetlake.planning.shards import WHOLE
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 
+logger = logging.getLogger(__name__)
+
+CALLS_OF_A_POLL = 1
+
 _DELIVERS = (PushState.ACTIVE, PushState.DISABLED)
 """States that are not a fault: a user may disable one destination and keep another."""
 
@@ -122,11 +126,6 @@ def _destinations(lake: Lake, profile: str) -> list[PushDestination]:
     )
     names = [column[0] for column in cursor.description or ()]
     return [PushDestination.of_row(dict(zip(names, r, strict=True))) for r in cursor.fetchall()]
-
-
-logger = logging.getLogger(__name__)
-
-CALLS_OF_A_POLL = 1
 
 
 def spare_polls(

@@ -35,6 +35,8 @@ from fleetlake.lake.evolution.promotions import (
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["demote", "members", "promote", "retype", "with_promoted"]
 
 
@@ -183,9 +185,6 @@ def _find_promotion(promoted: Sequence[Promotion], endpoint: Endpoint, member: s
             remedy=f"Promoted members: {', '.join(one.member for one in promoted) or 'none'}.",
         )
     return found[0]
-
-
-logger = logging.getLogger(__name__)
 
 
 def replace_superseded(lake: Lake) -> None:
