@@ -7,7 +7,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
 TRACKS := .venv-tracks
-BENCH := .venv-bench
 SITE := .venv-docs
 BROWSER := .venv-browser
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -20,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE  # compiling 240 test files takes ten seconds
 HERE := not site and not browser and not postgres and not spark
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile)
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile tools/bench.mk)
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,25 +88,25 @@ format: $(READY)  ## Fix formatting and what lint can fix
 	@$(BIN)/ruff format --quiet
 
 notebooks: $(READY)  ## Run the notebooks of docs/notebooks and store their outputs
-	@$(BIN)/python -m tests.notebooks
+	@$(BIN)/python -m tools.notebooks
 
 reference: $(READY)  ## Render the tables of docs/reference from the code
-	@$(BIN)/python -m tests.reference
+	@$(BIN)/python -m tools.reference
 
 recorded: $(READY)  ## Record again what the simulator serves and what the commands print
-	@$(BIN)/python -m tests.simulator.fleet_profile
-	@$(BIN)/python -m tests.simulator.conversation
-	@$(BIN)/python -m tests.simulator.answers
-	@$(BIN)/python -m tests.printed
+	@$(BIN)/python -m tools.recorded.fleet_profile
+	@$(BIN)/python -m tools.recorded.conversation
+	@$(BIN)/python -m tools.recorded.answers
+	@$(BIN)/python -m tools.recorded.printed
 
 vendor: $(READY)  ## Fetch the dashboard's vendored scripts and outlines again, and compare (needs npm)
-	@$(BIN)/python -m tests.vendor
+	@$(BIN)/python -m tools.vendor
 
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
 
 site: $(READY) $(SITE)/.ready  ## Build the documentation site, with warnings as errors: data/site/index.html
-	@$(BIN)/python -m tests.site_pages data/site-pages
+	@$(BIN)/python -m tools.site_pages data/site-pages
 	@rm -rf data/site
 	@$(SITE)/bin/zensical build --strict
 
@@ -118,7 +117,7 @@ test-dashboard: $(READY) $(BROWSER)/.ready  ## Look at every page of the dashboa
 	@$(BIN)/python -m pytest -q tests/dashboard/test_browser.py
 
 dashboard-picture: $(READY) $(BROWSER)/.ready  ## Take the picture of README and docs again, of the demo's lake (needs chromium)
-	@$(BIN)/python -m tests.dashboard.picture
+	@$(BIN)/python -m tools.dashboard_picture
 
 $(BROWSER)/.ready: requirements/browser.lock
 	@echo "Setting up $(BROWSER): half a minute, once."
@@ -157,7 +156,7 @@ fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) t
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py
 
 mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days, whole lives of batteries and drives of many ways
-	@$(BIN)/python -m tests.marts.battery_lives
+	@$(BIN)/python -m tools.battery_lives
 	@$(BIN)/python -m tests.marts.mart_truth
 	@$(BIN)/python -m tests.marts.mart_truth_roads
 
@@ -175,16 +174,13 @@ $(SPARK)/.ready: requirements/spark.lock
 	@touch $@
 
 compare-tracks: $(READY) $(TRACKS)/.ready  ## Compare trips and stops with those that a published library finds in the same fixes (some minutes)
-	@$(BIN)/python -m tests.marts.compare_tracks $(TRACKS)/bin/python
+	@$(BIN)/python -m tools.compare_tracks $(TRACKS)/bin/python
 
 $(TRACKS)/.ready: requirements/tracks.lock
 	@echo "Setting up $(TRACKS): a few minutes, once."
 	@$(PYTHON) -m venv $(TRACKS)
 	@$(TRACKS)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
-
-bench-marts: $(READY)  ## Time builds over 60 million rows: full, of one new hour, live
-	@$(BIN)/python -m tests.marts.mart_bench
 
 up: $(READY)  ## Run a Prefect server, a worker and all schedules against a simulated service
 	@$(BIN)/fleetlake prefect up
@@ -232,49 +228,11 @@ soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and p
 soak-maintain: $(READY)  ## Maintain N new lakes (N=100): DuckLake must not abort the process
 	@SOAK_LAKES=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/test_operations.py -k lake_after_lake
 
-bench-outlets: $(READY)  ## Measure exports of two million rows (make bench-outlets N=100000)
-	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
-
-CONNECTORS := $(patsubst %,$(BENCH)-%/.ready,airbyte singer singer-target)
-
-bench: $(READY) $(BENCH)/.ready $(CONNECTORS)  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
-	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
-
-$(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements/bench%.lock
-	@echo "Setting up $(@D): a minute, once."
-	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
-	@touch $@
-
-bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
-	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
-
-trace-page: $(READY)  ## Count the modules and functions that a page of alerts enters, and the whole command
-	@$(BIN)/python -m tests.bench.entered
-
-bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
-	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
-
-bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and search every file for it (N=200000)
-	@$(BIN)/python -m tests.bench.erased $(if $(N),--rows $(N))
-
-bench-fleet: $(READY) $(BENCH)/.ready  ## Measure a day of fleets of up to 100,000 routers, and 1 to 4 workers (N="1000 2000" for some sizes, PARTS=lists, PLACE=folder, PAGE=1; needs PostgreSQL)
-	@tests/postgres.sh $(BIN)/python -m tests.bench.fleet $(if $(N),--routers $(N)) \
-	  $(if $(PARTS),--parts $(PARTS)) $(if $(PLACE),--place $(PLACE)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PAGE),--page)
-
 soak-receive: $(READY)  ## Push N alerts to two receivers, kill everything around them, compare with the truth (ALERTS=50000 KILLS=100)
 	@SOAK_ALERTS=$(or $(ALERTS),50000) SOAK_KILLS=$(or $(KILLS),100) SOAK_FOLDERS=$(or $(FOLDERS),1) \
 	  SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/receiving/test_soak.py
 
-bench-receive: $(READY)  ## Measure the intake of pushes (32 connections, at least 2,000/s), and seconds until a select sees them (SECONDS=3600 RATE=100: a soak)
-	@mkdir -p data
-	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
-
-bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 10,000 routers and 10 million fixes (N=1000)
-	@$(BIN)/python -m tests.dashboard.bench $(if $(N),--routers $(N))
-
-bench-simulator: $(READY)  ## Measure how fast the simulated service answers
-	@$(BIN)/python -m fleetsim.benchmark
+include tools/bench.mk
 
 contract-table: $(READY)  ## Count the simulator's tests by section of the contract
 	@$(BIN)/python tests/simulator/sections.py
@@ -286,7 +244,7 @@ wheel: $(READY)  ## Build dist/fleetlake-*.whl; the same commit gives the same b
 	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m hatchling build --target wheel --directory dist
 
 sbom: $(READY)  ## Write the software bill of materials: dist/fleetlake-*.cdx.json (CycloneDX)
-	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tests.sbom
+	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.sbom
 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
@@ -298,4 +256,4 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 
 clean:  ## Remove .venv, caches, and what the demo and simulations left in data
 	@rm -rf $(VENV) .venv-3.* $(SPARK) $(TRACKS) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
-	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src flows tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,51 +1,32 @@
-"""Fixtures: a simulated service in process, and settings that point to it.
+"""Fixtures of all tests: simulated services, empty lakes, and a machine without settings."""
 
-Expected values never come from our own code: `truth` comes from the simulator.
-"""
-
-import asyncio
 import gc
-import json
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
-import httpx
 import hypothesis
 import pytest
 import stamina
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
-from fleetlake.loading.ingest import ingest
-from fleetlake.loading.outcome import Outcome
-from fleetlake.settings import Settings, load_settings
-from fleetsim.app import create_app
-from fleetsim.options import SimulatorOptions
-from tests import servers
+from fleetlake.settings import load_settings
+from tests.support import servers
+from tests.support.sim import Sim, new_sim
 
 # A busy machine is not a bug. In the proofs, properties are tested with more examples.
 hypothesis.settings.register_profile("promises", deadline=None, max_examples=12)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("promises")
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 gc.disable()  # until the tests are collected: it would scan their 600,000 objects again and again
-KEYS = {
-    "portal_api_id": "portal-id",
-    "portal_api_key": "portal-key",
-    "mgr_api_id": "admin-id",
-    "mgr_api_key": "admin-key",
-    "v3_token": "simulator-token",
-}
 
 KINDS_OF_FILES = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISFIFO, stat.S_ISSOCK)
 
@@ -168,94 +149,6 @@ def flushes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 
     monkeypatch.setattr("fleetlake.lake.durable._libc", SimpleNamespace(syncfs=flush))
     return found
-
-
-@dataclass
-class Sim:
-    """A simulated service in this process, its clock frozen."""
-
-    app: Any
-    folder: Path
-
-    def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the response to one request."""
-
-        async def send() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://localhost"
-            ) as client:
-                return await client.request(method, path, **request)
-
-        response = asyncio.run(send())
-        response.raise_for_status()
-        return response
-
-    def truth(self, resource: str, until: datetime | None = None) -> list[dict[str, Any]]:
-        """Return every record that ever existed, as the simulator generated it."""
-        parameters = {"until": until.isoformat()} if until else {}
-        lines = self.ask("GET", f"/sim/truth/{resource}", params=parameters).text.splitlines()
-        return [json.loads(line, strict=False) for line in lines]
-
-    def advance(self, seconds: float) -> None:
-        """Move the service's clock."""
-        self.ask("POST", "/sim/clock", json={"advance_seconds": seconds})
-
-    def faults(self, **rates: Any) -> None:
-        """Make responses fail at these rates."""
-        self.ask("PUT", "/sim/faults", json=rates)
-
-    def calls(self, resource: str) -> int:
-        """Return how many calls the service has counted for a resource."""
-        return self.ask("GET", "/sim/state").json()["calls"].get(resource, 0)
-
-    @property
-    def transport(self) -> httpx.ASGITransport:
-        """Return a transport for clients of this service."""
-        return httpx.ASGITransport(app=self.app)
-
-    def settings(self, **changes: Any) -> Settings:
-        """Return settings that read this service into this test's lake."""
-        values = {
-            "base_url": "http://localhost/api/v2/",
-            "v3_base_url": "http://localhost/api/v3",
-            "lake": self.folder / "lake",
-            "published": self.folder / "published",
-            "reports": self.folder / "reports",
-            "state": self.folder / "state",
-            "push_journal": self.folder / "push-journal",
-            "calls_per_minute": 0,
-            "clock": "service",  # the simulated clock stands still
-            **KEYS,
-            **changes,
-        }
-        return Settings(**values)
-
-    def ingest(self, *names: str, **options: Any) -> list[Outcome]:
-        """Load the endpoints, or all, into this test's lake."""
-        transport = options.pop("transport", self.transport)
-        return ingest(self.settings(), list(names), transport=transport, **options)
-
-
-def new_sim(folder: Path, **options: Any) -> Sim:
-    """Return a simulated service at its start, with an empty lake in the folder."""
-    chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
-    return Sim(create_app(SimulatorOptions(**chosen)), folder)
-
-
-def loaded_sim(folder: Path, empty_lake: Path, *names: str, **options: Any) -> Sim:
-    """Return a service of which some or all endpoints were loaded, for a module's tests to copy."""
-    sim = new_sim(folder, **options)
-    shutil.copytree(empty_lake, folder / "lake")
-    outcomes = sim.ingest(*names)
-    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
-    return sim
-
-
-def copied(loaded: Sim, folder: Path, **options: Any) -> Sim:
-    """Return a service at its start, with a copy of the lake of a service with the same options."""
-    shutil.copytree(loaded.folder / "lake", folder / "lake")
-    return new_sim(folder, **options)
 
 
 @pytest.fixture(scope="session")

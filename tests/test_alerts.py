@@ -45,9 +45,9 @@ from fleetlake.settings import Settings, load_settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
-from tests.conftest import NOW, Sim
-from tests.processes import command, environment
-from tests.receiving.alert_messages import an_alert, push, with_id
+from tests.support.alert_messages import an_alert, push, with_id
+from tests.support.processes import command, environment
+from tests.support.sim import NOW, Sim
 
 URL = "http://receiver.test/push"
 OTHER_URL = "http://other.test/push"

@@ -16,7 +16,7 @@ from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.loading.ingest import raise_worst
 from fleetlake.loading.verify import verify
 from fleetlake.marts.build import build_marts
-from tests.conftest import NOW, Sim, new_sim
+from tests.support.sim import NOW, Sim, new_sim
 
 ASSETS, ASSIGNMENTS = "asset_endpoints", "asset_endpoint_subscriptions"
 CORES = ENDPOINTS["private_cellular_cores"]

@@ -31,10 +31,10 @@ from fleetlake.lake.integrity.checksums import keep_checksums
 from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import DEMO_MARK, SharedLake
-from tests.conftest import new_sim
 from tests.lakes.digest import Digest, digests
 from tests.lakes.make import FLEET, LAKES, ROWS, unpack
-from tests.object_store import object_store
+from tests.support.object_store import object_store
+from tests.support.sim import new_sim
 from tests.test_load import flaws
 
 SOME = ["raw.groups", "raw.alerts", "raw.routers", "meta.intervals", "marts.device_inventory"]

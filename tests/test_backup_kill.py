@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.lake.backups.backup_target import BackupTarget
-from tests.processes import UNSETTLED, environment, fleetlake, kill_after, service, start
+from tests.support.processes import UNSETTLED, environment, fleetlake, kill_after, service, start
 from tests.test_crash import compare
 
 ROUNDS = int(os.environ.get("BACKUP_TEST_ROUNDS", "2"))

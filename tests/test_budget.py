@@ -11,7 +11,7 @@ from fleetlake.errors import BudgetSpent
 from fleetlake.lake import open_lake
 from fleetlake.loading.forecast import CallForecast, plan_ingest
 from fleetlake.loading.ingest import ingest
-from tests.conftest import NOW, Sim, loaded_sim
+from tests.support.sim import NOW, Sim, loaded_sim
 from tests.test_load import assert_complete
 
 LATER = timedelta(hours=6)

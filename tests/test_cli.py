@@ -33,7 +33,7 @@ from fleetlake.machine.source_commit import source_commit
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.planning.intervals import Interval
 from fleetlake.settings import Settings, load_settings
-from tests.processes import Service, command, environment, fleetlake, query, service
+from tests.support.processes import Service, command, environment, fleetlake, query, service
 
 HTML = b"<!DOCTYPE html><html><body>Sign in to the hotel network</body></html>"
 

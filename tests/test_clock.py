@@ -28,7 +28,7 @@ from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock, provable_until
 from fleetlake.settings import ClockTrust, Settings
-from tests.conftest import NOW, Sim
+from tests.support.sim import NOW, Sim
 
 HOUR = timedelta(hours=1)
 STREAMS = ("alerts", "activity_logs", "net_device_usage_samples")

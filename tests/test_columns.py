@@ -6,7 +6,7 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import VOCABULARY, Column, Kind, columns_of
-from tests.cases import every_table
+from tests.support.cases import every_table
 
 
 def entries_of(endpoint, column) -> list[str]:

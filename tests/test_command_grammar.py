@@ -21,8 +21,8 @@ from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.settings import load_settings
-from tests.cases import REQUESTED
-from tests.processes import environment
+from tests.support.cases import REQUESTED
+from tests.support.processes import environment
 
 FORMATS = ["table", "json", "csv"]
 NASTY = "=1+1, “é”\x1b[31m\n"

@@ -14,7 +14,7 @@ from fleetlake.lake.confirmation import _Event, confirm_all, drop_dangling, pair
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.alert_messages import (
+from tests.support.alert_messages import (
     NOON,
     POLLED,
     PUSHED,

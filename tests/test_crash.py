@@ -27,9 +27,8 @@ from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
-from tests.cases import REQUESTED
-from tests.conftest import NOW, Sim
-from tests.processes import (
+from tests.support.cases import REQUESTED
+from tests.support.processes import (
     UNSETTLED,
     Service,
     command,
@@ -38,6 +37,7 @@ from tests.processes import (
     kill_after,
     service,
 )
+from tests.support.sim import NOW, Sim
 from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
@@ -87,7 +87,7 @@ KILLED_IN_A_COMMIT = """
 import os, signal, sys
 from pathlib import Path
 from fleetlake.lake import commit, connection
-from tests.conftest import NOW, Sim
+from tests.support.sim import NOW, Sim
 from tests.test_crash import SMALL
 from fleetsim.app import create_app
 

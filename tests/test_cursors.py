@@ -23,8 +23,8 @@ from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.text.plain import MAX_QUOTED
-from tests.cases import REQUESTED
-from tests.conftest import KEYS
+from tests.support.cases import REQUESTED
+from tests.support.sim import KEYS
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -38,7 +38,7 @@ from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
 from fleetlake.marts.plan import SCRATCH, Built, Plan, plan_build, record_built
 from fleetlake.marts.sql_project import project_digest, project_folder
 from fleetlake.monitoring.doctor import run_checks
-from tests.conftest import NOW, Sim, copied, loaded_sim
+from tests.support.sim import NOW, Sim, copied, loaded_sim
 from tests.test_load import flaws, key_of, member
 
 pytestmark = pytest.mark.xdist_group("damage")  # they share a lake, which takes seconds

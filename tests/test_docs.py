@@ -19,8 +19,8 @@ from fleetlake.planning.coverage import LOOKBACK
 from fleetlake.service.clock import REFUSED_SKEW, REPORTED_SKEW
 from fleetlake.settings import DAY_ROWS
 from fleetsim.drives import WAYS
-from tests.marts import compare_tracks
 from tests.test_architecture import FLOORS
+from tools import compare_tracks
 
 ROOT = Path(__file__).parent.parent
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -88,7 +88,8 @@ def test_every_file_that_contributing_names_exists():
 
 def test_every_make_target_that_contributing_names_exists():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    makefiles = (ROOT / "Makefile").read_text() + (ROOT / "tools/bench.mk").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefiles, re.MULTILINE))
 
     assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
 

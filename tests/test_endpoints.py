@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named, endpoints_nam
 from fleetlake.endpoints.columns import columns_of
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
 from fleetlake.errors import UsageError
-from tests.cases import every_endpoint
+from tests.support.cases import every_endpoint
 
 WITHOUT_OFFSET = {
     "activity_logs",

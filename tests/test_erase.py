@@ -40,8 +40,8 @@ from fleetlake.privacy.erase import erase, purge_files
 from fleetlake.privacy.receipt import Receipt
 from fleetlake.settings import Settings
 from fleetlake.text.word_windows import ERASED
-from tests.conftest import NOW, Sim, copied, loaded_sim
-from tests.leaks import scan
+from tests.support.leaks import scan
+from tests.support.sim import NOW, Sim, copied, loaded_sim
 
 pytestmark = pytest.mark.xdist_group("erase")  # they share a lake, which takes seconds
 

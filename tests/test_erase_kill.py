@@ -19,9 +19,9 @@ from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.publishing.publish import publish
-from tests.conftest import Sim, loaded_sim, new_sim
-from tests.leaks import scan
-from tests.processes import environment, fleetlake, kill_after
+from tests.support.leaks import scan
+from tests.support.processes import environment, fleetlake, kill_after
+from tests.support.sim import Sim, loaded_sim, new_sim
 from tests.test_erase import FLEET, LOADED, ids_of, mention, texts_of, wanted
 
 ROUNDS = int(os.environ.get("KILL_TEST_ROUNDS", "3"))

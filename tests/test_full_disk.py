@@ -17,8 +17,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.machine.io_faults import io_fault
-from tests.processes import UNSETTLED, environment, fleetlake, service
-from tests.small_disk import SmallDisk, small_disk
+from tests.support.processes import UNSETTLED, environment, fleetlake, service
+from tests.support.small_disk import SmallDisk, small_disk
 from tests.test_crash import compare
 
 NAMES = ("routers", "alerts", "router_state_samples", "net_device_signal_samples")

@@ -15,7 +15,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements, split_password
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake_address import parse_lake_address
-from tests.processes import environment
+from tests.support.processes import environment
 
 
 @pytest.fixture(scope="module")

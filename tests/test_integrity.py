@@ -19,7 +19,7 @@ from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.bodies import BodyRefused, unpacked
-from tests.conftest import NOW, Sim
+from tests.support.sim import NOW, Sim
 from tests.test_load import assert_complete
 
 DAY = timedelta(days=1)

@@ -24,7 +24,7 @@ from fleetlake.lake.known_keys import Doubts, KnownKeys, key_hashes
 from fleetlake.lake.loads import StreamProof
 from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import quoted
-from tests.loads import Load, commit, load_of_rows
+from tests.support.loads import Load, commit, load_of_rows
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 ALERTS = ENDPOINTS["alerts"]

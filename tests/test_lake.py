@@ -39,8 +39,8 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
-from tests.cases import every_sort, every_table
-from tests.loads import NOON, Load, commit, load_of_rows
+from tests.support.cases import every_sort, every_table
+from tests.support.loads import NOON, Load, commit, load_of_rows
 
 HOUR = timedelta(hours=1)
 ALERTS = ENDPOINTS["alerts"]  # append

@@ -21,7 +21,7 @@ from fleetlake.loading.run import LakeThread
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.clock import Clock
 from fleetlake.settings import ClockTrust
-from tests.loads import NOON, Load, load_of_rows
+from tests.support.loads import NOON, Load, load_of_rows
 
 PAST = Interval(NOON - timedelta(hours=2), NOON - timedelta(hours=1))
 GROUPS, USERS = ENDPOINTS["groups"], ENDPOINTS["users"]

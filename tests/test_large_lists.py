@@ -20,9 +20,9 @@ from fleetlake.lake import Lake, loads, open_lake
 from fleetlake.lake.current import lacks_current
 from fleetlake.lake.loads import RowParts, Whole
 from fleetlake.lake.tombstones import add_tombstones
-from tests.loads import Load, commit, load_of_rows
+from tests.support.loads import Load, commit, load_of_rows
+from tests.support.waiting import wait_for
 from tests.test_lake import rows_of, versions
-from tests.waiting import wait_for
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

@@ -18,7 +18,7 @@ from fleetlake.planning.coverage import (
     unsettled,
 )
 from fleetlake.planning.intervals import BEGINNING, Interval
-from tests.conftest import NOW, Sim
+from tests.support.sim import NOW, Sim
 from tests.test_load import SETTLE, key_of, keys_in
 
 SAMPLES = ENDPOINTS["net_device_usage_samples"]

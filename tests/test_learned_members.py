@@ -12,7 +12,7 @@ from fleetlake.decoding.learned_members import MAX_LEARNED
 from fleetlake.decoding.records import Decoded, OddRecord, PageReader
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from tests.cases import REQUESTED, every_endpoint
+from tests.support.cases import REQUESTED, every_endpoint
 from tests.test_records import a_page, a_record, by_column, put
 
 LOGS, ALERTS, GROUPS = (ENDPOINTS[name] for name in ("activity_logs", "alerts", "groups"))

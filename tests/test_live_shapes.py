@@ -17,8 +17,8 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import open_lake
 from fleetlake.monitoring.status import lake_status
 from fleetsim.live_shapes import info_of_type_only
-from tests.cases import REQUESTED
-from tests.conftest import KEYS, NOW, Sim, new_sim
+from tests.support.cases import REQUESTED
+from tests.support.sim import KEYS, NOW, Sim, new_sim
 from tests.test_load import key_of
 from tests.test_records import a_page
 

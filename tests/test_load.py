@@ -26,8 +26,8 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.coverage import LOOKBACK
-from tests.cases import ONE_OF_EACH_SORT, REQUESTED
-from tests.conftest import KEYS, NOW, Sim, copied, loaded_sim, new_sim
+from tests.support.cases import ONE_OF_EACH_SORT, REQUESTED
+from tests.support.sim import KEYS, NOW, Sim, copied, loaded_sim, new_sim
 
 SETTLE = timedelta(seconds=60)
 

@@ -32,8 +32,8 @@ from fleetlake.monitoring.status import complete_until
 from fleetlake.planning.intervals import Interval
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import Settings
-from tests.conftest import NOW, Sim, new_sim
-from tests.site_pages import DOCS, ROOT
+from tests.support.sim import NOW, Sim, new_sim
+from tools.site_pages import DOCS, ROOT
 
 pytestmark = pytest.mark.xdist_group("metrics")  # they share a lake, which takes seconds
 

@@ -25,7 +25,7 @@ from fleetlake.lake.evolution.migrations import (
     RetypeColumn,
 )
 from fleetlake.lake.locks import stream_lock
-from tests.loads import commit
+from tests.support.loads import commit
 from tests.test_lake import GROUPS, NET_DEVICES, load_of
 
 Migrations = Callable[..., None]

@@ -14,7 +14,7 @@ from fleetlake.lake.locks import announce_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.new_alerts import new_alerts, note_announced
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.alert_messages import NOON, an_alert, poll, push, with_id, without_id
+from tests.support.alert_messages import NOON, an_alert, poll, push, with_id, without_id
 
 TYPES = ("failover_event",)
 NOW = NOON + timedelta(hours=1)

@@ -11,7 +11,7 @@ from fleetlake.decoding.arrow import EXTRA, event_at, read_page, schema_of, stam
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
-from tests.cases import every_endpoint
+from tests.support.cases import every_endpoint
 
 ALERTS, FIXES = ENDPOINTS["alerts"], ENDPOINTS["historical_locations"]
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -28,7 +28,7 @@ from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import Forecast, RetentionState
-from tests.conftest import NOW, Sim, copied, loaded_sim
+from tests.support.sim import NOW, Sim, copied, loaded_sim
 
 DAY = timedelta(days=1)
 MAINTAINED_LAKES = int(os.environ.get("SOAK_LAKES", "3"))

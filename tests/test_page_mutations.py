@@ -10,7 +10,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable
-from tests.cases import REQUESTED
+from tests.support.cases import REQUESTED
 from tests.test_learned_members import page
 from tests.test_records import a_page, a_record, put, read_rows
 

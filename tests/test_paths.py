@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.machine.io_faults import io_fault
-from tests.processes import environment, fleetlake, service
+from tests.support.processes import environment, fleetlake, service
 
 ODD = "-all #1 % 'q\" {{x}} {% y %} *$HOME ;~ &=,<>!ü"
 """Every kind of character that works everywhere, also as the beginning of a relative path."""

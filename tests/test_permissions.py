@@ -32,7 +32,7 @@ from fleetlake.receiving.drain import drain_all
 from fleetlake.receiving.journal_table import JOURNAL_FILE
 from fleetlake.service.rate_limit import CallLimit
 from fleetlake.settings import Settings, load_settings
-from tests.receiving.alert_messages import push
+from tests.support.alert_messages import push
 
 STREAM = "accounts"
 STRANGER = 54321

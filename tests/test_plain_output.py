@@ -29,7 +29,7 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.marts import BuildResult, BuildStep, ModelResult, dbt
 from fleetlake.receiving.access_log import LOGGER
 from fleetlake.text.plain import plain, plain_lines
-from tests.processes import command, environment
+from tests.support.processes import command, environment
 
 # The package exports the commands, which have the names of their modules.
 build = import_module("fleetlake.cli.build")

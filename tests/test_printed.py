@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.printed import PRINTED, SESSIONS, printed
+from tools.recorded.printed import PRINTED, SESSIONS, printed
 
 RECORDED = json.loads(PRINTED.read_text(encoding="utf-8"))
 

@@ -12,7 +12,7 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.settings import Settings
-from tests.conftest import KEYS, NOW, Sim, copied, new_sim
+from tests.support.sim import KEYS, NOW, Sim, copied, new_sim
 from tests.test_load import flaws
 
 ROOT = {name: KEYS[name] for name in KEYS}

@@ -27,8 +27,8 @@ from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
-from tests.conftest import NOW, Sim, copied, loaded_sim
-from tests.loads import commit, load_of_rows
+from tests.support.loads import commit, load_of_rows
+from tests.support.sim import NOW, Sim, copied, loaded_sim
 from tests.test_load import assert_complete
 from tests.test_operations import Rewriting
 from tests.test_records import a_page, a_record

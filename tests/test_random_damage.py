@@ -32,7 +32,7 @@ from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake.maintenance import maintain
 from fleetlake.loading.repair import plan_repair, read_again, repair
-from tests.conftest import NOW, Sim, loaded_sim, new_sim
+from tests.support.sim import NOW, Sim, loaded_sim, new_sim
 from tests.test_damage import LOADED, flip, truncate
 from tests.test_load import flaws, key_of, member
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fleetlake.lake import open_lake
-from tests.consoles import console_commands, plain_settings, run_command, runnable
-from tests.processes import fleetlake, service
-from tests.site_pages import DOCS, ROOT
+from tests.support.consoles import console_commands, plain_settings, run_command, runnable
+from tests.support.processes import fleetlake, service
+from tools.site_pages import DOCS, ROOT
 
 pytestmark = pytest.mark.xdist_group("readme")
 

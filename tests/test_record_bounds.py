@@ -18,8 +18,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import open_lake
 from fleetlake.loading.quarantine import quarantined, retry_quarantined
-from tests.conftest import NOW
-from tests.loads import commit, load_of_rows
+from tests.support.loads import commit, load_of_rows
+from tests.support.sim import NOW
 
 ACCOUNTS = ENDPOINTS["accounts"]
 ALERTS = ENDPOINTS["alerts"]

@@ -19,7 +19,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PageUnreadable
-from tests.cases import REQUESTED, every_endpoint, every_sort
+from tests.support.cases import REQUESTED, every_endpoint, every_sort
 
 MOMENT = datetime(2026, 6, 6, 12, 59, 11, 462000, tzinfo=UTC)
 SHARDS = ("https://www.svc.example", "https://us0.svc.example")

@@ -22,8 +22,8 @@ from fleetlake.lake.loads import Whole
 from fleetlake.lake.tables import META
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings
-from tests.conftest import Sim, copied, new_sim
-from tests.loads import commit
+from tests.support.loads import commit
+from tests.support.sim import Sim, copied, new_sim
 from tests.test_lake import GROUPS, load_of
 
 COLUMNS = {"groups": "name", "alerts": "type", "locations": "method", "routers": "account_id"}

@@ -29,7 +29,7 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.privacy import after_retention
 from fleetlake.privacy.after_retention import renew_after_retention
 from fleetlake.settings import ClockTrust, Settings
-from tests.conftest import NOW, Sim, copied, loaded_sim
+from tests.support.sim import NOW, Sim, copied, loaded_sim
 
 pytestmark = pytest.mark.xdist_group("retention")  # they share a lake, which takes seconds
 

@@ -19,8 +19,8 @@ from fleetlake.lake.evolution.promote import retype, with_promoted
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.status import lake_status
-from tests.conftest import Sim
-from tests.loads import commit
+from tests.support.loads import commit
+from tests.support.sim import Sim
 from tests.test_lake import load_of
 
 DEVICES = ENDPOINTS["net_devices"]

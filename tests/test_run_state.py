@@ -14,7 +14,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.retention_rules import set_rules
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.tombstones import add_tombstones
-from tests.loads import NOON, commit
+from tests.support.loads import NOON, commit
 from tests.test_lake import alert, load_of
 
 ALERTS, NET_DEVICES = ENDPOINTS["alerts"], ENDPOINTS["net_devices"]

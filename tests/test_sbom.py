@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.sbom import LOCK, bill_of, read_lock
+from tools.sbom import LOCK, bill_of, read_lock
 
 SCHEMA = json.loads((Path(__file__).parent / "cyclonedx-1.5.json").read_text())
 THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

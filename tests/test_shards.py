@@ -22,8 +22,8 @@ from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.planning.coverage import LIST_LIFE
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
-from tests.conftest import Sim
-from tests.processes import UNSETTLED, command, environment, fleetlake, service
+from tests.support.processes import UNSETTLED, command, environment, fleetlake, service
+from tests.support.sim import Sim
 from tests.test_crash import compare
 from tests.test_load import assert_complete
 

@@ -27,7 +27,7 @@ from fleetlake.lake.attach import attach_statements, store_keys
 from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
-from tests.processes import command, environment, fleetlake
+from tests.support.processes import command, environment, fleetlake
 
 
 @pytest.fixture(scope="module")

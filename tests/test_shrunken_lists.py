@@ -22,8 +22,8 @@ from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
 from fleetlake.monitoring.status import stream_statuses
-from tests.conftest import KEYS, NOW, Sim, loaded_sim
-from tests.loads import commit
+from tests.support.loads import commit
+from tests.support.sim import KEYS, NOW, Sim, loaded_sim
 from tests.test_lake import load_of
 
 BATTERIES = ENDPOINTS["batteries"]

@@ -12,11 +12,11 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import FleetlakeError
 from fleetlake.marts.catalogue import marts
 from fleetlake.settings import Settings
-from tests import reference
-from tests.blocks import filled
-from tests.consoles import BLOCK, console_commands, plain_settings, run_command, runnable
-from tests.processes import Service, fleetlake, service
-from tests.site_pages import DOCS, ELSEWHERE, ROOT, Unresolved, completed, page_of
+from tests.support.consoles import BLOCK, console_commands, plain_settings, run_command, runnable
+from tests.support.processes import Service, fleetlake, service
+from tools import reference
+from tools.blocks import filled
+from tools.site_pages import DOCS, ELSEWHERE, ROOT, Unresolved, completed, page_of
 
 README = ROOT / "README.md"
 PAGES = list(page_of())

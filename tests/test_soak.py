@@ -13,7 +13,7 @@ import time
 import pytest
 
 from fleetlake.lake import open_lake
-from tests.processes import environment
+from tests.support.processes import environment
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "6"))
 WRITERS, READERS = 3, 2

@@ -11,8 +11,8 @@ import typer.main
 from fleetlake.cli import app
 from fleetlake.cli.command_table import HEADINGS
 from fleetlake.lake.connection import Lake
-from tests.conftest import Sim
-from tests.processes import command, environment, service
+from tests.support.processes import command, environment, service
+from tests.support.sim import Sim
 
 HEAVY = {"prefect", "dbt", "duckdb", "pyarrow", "httpx", "polars", "psutil", "starlette"}
 LISTED = [one for commands in HEADINGS.values() for one in commands]

@@ -22,8 +22,8 @@ from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stre
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust
-from tests.cases import REQUESTED
-from tests.streams import GAP, GOOD, NOW
+from tests.support.cases import REQUESTED
+from tests.support.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")
 EXPIRING = forecast(

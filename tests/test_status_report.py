@@ -19,7 +19,7 @@ from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.push_destinations import PushState
 from fleetlake.planning.retention import forecast
-from tests.streams import GAP, GOOD, NOW
+from tests.support.streams import GAP, GOOD, NOW
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import UNSETTLED, Service, environment, fleetlake, service, start
+from tests.support.processes import UNSETTLED, Service, environment, fleetlake, service, start
 from tests.test_crash import compare
 
 CALLS_PER_MINUTE = 40

@@ -20,8 +20,8 @@ from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from fleetsim.wire_words import read_vendor_words
-from tests.conftest import NOW
-from tests.receiving.pushing import BODY, Running, answers, running, settings, signature
+from tests.support.pushing import BODY, Running, answers, running, settings, signature
+from tests.support.sim import NOW
 
 WORDS = {
     "X-PORTAL-API-ID": "X-ACME-API-ID",

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.flows.server import free_port
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 VENDORED = "vendor/maplibre-gl.mjs"

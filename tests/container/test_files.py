@@ -23,7 +23,7 @@ from tests.container.files import (
     instructions,
     services,
 )
-from tests.reference import leaf_commands
+from tools.reference import leaf_commands
 
 SECRET = re.compile(r"PASSWORD|KEY|TOKEN|AUTH|CONNECTION_URL|MC_HOST|API_ID")
 SLOT_HOLDERS = "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"

@@ -18,7 +18,7 @@ from fleetlake.dashboard.report import read_report
 from tests.dashboard.shown import CARDS, COUNTED, TABLES, expected
 from tests.dashboard.tiles import write_tiles
 from tests.dashboard.world import NAMES, World
-from tests.processes import environment
+from tests.support.processes import environment
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 

@@ -8,7 +8,7 @@ import sys
 import httpx
 import pytest
 
-from tests.processes import environment
+from tests.support.processes import environment
 
 pytestmark = pytest.mark.proof
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.vendor import FOLDER, MANIFEST, digest, packages
+from tools.vendor import FOLDER, MANIFEST, digest, packages
 
 LARGEST_BYTES = 4_000_000
 

@@ -5,6 +5,7 @@ import os
 import hypothesis
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
+
 from tests.engine.lake_machine import LakeMachine
 
 RUNS = int(os.environ.get("ENGINE_FUZZ_RUNS", "30"))

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.exporters.recorded import Connection
-from tests.servers import postgres
+from tests.support.servers import postgres
 
 Row = dict[str, Any]
 

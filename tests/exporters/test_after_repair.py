@@ -11,8 +11,8 @@ from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import FILES
 from fleetlake.loading.repair import plan_repair, read_again, repair
-from tests.conftest import NOW, Sim
 from tests.exporters.targets import OPENERS, OpenedTarget
+from tests.support.sim import NOW, Sim
 from tests.test_load import SETTLE, key_of
 
 SAMPLES = ENDPOINTS["router_state_samples"]

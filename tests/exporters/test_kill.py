@@ -8,7 +8,7 @@ import pytest
 
 from fleetlake.lake import open_lake
 from tests.exporters.targets import OPENERS
-from tests.processes import environment, fleetlake, kill_after
+from tests.support.processes import environment, fleetlake, kill_after
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "2"))
 ROWS = 100_000

@@ -10,7 +10,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.text.redaction import without_secrets
-from tests.processes import environment, fleetlake
+from tests.support.processes import environment, fleetlake
 
 PASSWORD = "hunter2&/é"
 SPELLED = "hunter2%26%2F%C3%A9"

@@ -19,7 +19,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.publishing.publish import publish
-from tests.servers import spark_python
+from tests.support.servers import spark_python
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Sim
+from tests.support.sim import Sim
 
 MODULES = (
     *("alarm", "alert_events", "backfill", "build", "credentials", "fleet_report", "ingest"),

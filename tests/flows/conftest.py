@@ -23,7 +23,7 @@ import pytest
 
 from tests.flows.alone import Alone, put_alone
 from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the project's folder
     sys.path.insert(0, str(ROOT))

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from flows.states import SKIPPED
 
 from fleetlake.cli.prefect.worker import end_runs, flow_runs, running_worker
+from flows.states import SKIPPED
 from tests.flows.server import SERVE, SET_UP, Server, server_at
-from tests.processes import UNSETTLED, Service, environment, fleetlake, service
+from tests.support.processes import UNSETTLED, Service, environment, fleetlake, service
+from tests.support.waiting import wait_for
 from tests.test_crash import compare
-from tests.waiting import wait_for
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200

@@ -18,10 +18,10 @@ from fleetlake.planning.coverage import SETTLE
 from fleetlake.receiving.drain import drain_all
 from fleetlake.settings import Settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
-from tests.conftest import NOW
 from tests.flows.alone import let_read
 from tests.flows.server import ROOT
-from tests.receiving.alert_messages import NOON, an_alert, poll, push, with_id
+from tests.support.alert_messages import NOON, an_alert, poll, push, with_id
+from tests.support.sim import NOW
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),
@@ -201,8 +201,9 @@ def test_the_example_of_an_automation_is_valid_and_is_not_registered():
 
 @pytest.mark.usefixtures("prefect_home")
 def test_the_example_matches_the_events_that_are_sent():
-    from flows.alert_events import event_of
     from prefect.events.schemas.automations import AutomationCore
+
+    from flows.alert_events import event_of
 
     automation = AutomationCore.model_validate(yaml.safe_load(EXAMPLE.read_text()))
 
@@ -216,10 +217,10 @@ def test_the_example_matches_the_events_that_are_sent():
 @pytest.mark.proof
 @pytest.mark.usefixtures("prefect_server")
 def test_the_server_keeps_an_event_once_however_often_it_is_sent():
-    from flows.alert_events import event_of, send_events
     from prefect.client.orchestration import get_client
 
-    from tests.waiting import wait_for
+    from flows.alert_events import event_of, send_events
+    from tests.support.waiting import wait_for
 
     events = [event_of(ALERT)]
     for _ in range(2):

@@ -18,7 +18,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.groups import Group, endpoints_of, group_of
 from fleetlake.errors import FleetlakeError
 from flows import states
-from tests.cases import REQUESTED
+from tests.support.cases import REQUESTED
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())[

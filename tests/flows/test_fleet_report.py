@@ -9,7 +9,7 @@ import yaml
 from fleetlake.errors import LakeError
 from tests.dashboard.world import World
 from tests.flows.server import ROOT
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),
@@ -61,11 +61,11 @@ def test_a_report_before_anything_is_published_fails_and_says_what_to_do():
 
 @pytest.mark.release
 def test_a_completed_build_starts_a_report_and_a_skipped_one_does_not(prefect_server, monkeypatch):
-    from flows.states import SKIPPED
     from prefect.client.orchestration import get_client
     from prefect.states import Completed
 
     from fleetlake.cli.prefect.setup import set_up
+    from flows.states import SKIPPED
 
     monkeypatch.chdir(ROOT)
     set_up(speed=1, runs=4, store_keys=False)

@@ -29,10 +29,10 @@ from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.settings import KEY_SETTINGS, Settings
-from tests.conftest import NOW
 from tests.flows.alone import let_read
 from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
 from tests.flows.server import ROOT
+from tests.support.sim import NOW
 from tests.test_load import SmallPages, assert_complete, keys_in
 
 pytestmark = [
@@ -56,9 +56,8 @@ MAINTAINED = Maintained(
 
 
 def test_a_group_is_loaded_whole_and_reported_and_nothing_is_added_twice(alone, sim, monkeypatch):
-    from flows.ingest import ingest
-
     from fleetlake.endpoints.groups import Group, endpoints_of
+    from flows.ingest import ingest
 
     let_read(sim, monkeypatch)
 
@@ -101,9 +100,8 @@ def test_a_load_that_was_left_out_is_reported_as_one_that_changed_nothing(alone)
 
 @pytest.mark.proof
 def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):
-    from flows.ingest import ingest
-
     from fleetlake.endpoints.groups import Group, endpoints_of
+    from flows.ingest import ingest
 
     failing, *others = endpoints_of(Group.EVENTS)
     let_read(sim, monkeypatch, SmallPages(sim, [ENDPOINTS[failing]], good=0))
@@ -151,9 +149,8 @@ def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoint
 
 
 def test_run_ends_as_skipped_if_every_stream_is_busy(alone, sim, monkeypatch):
-    from flows.ingest import ingest
-
     from fleetlake.endpoints.groups import Group
+    from flows.ingest import ingest
 
     let_read(sim, monkeypatch)
     with stream_lock(sim.settings().lake, "activity_logs"):
@@ -303,9 +300,8 @@ def test_the_marts_beside_a_failed_one_are_published(monkeypatch, is_partial):
 
 
 def test_keys_come_from_secret_blocks_if_the_environment_has_none(alone, sim, monkeypatch):
-    from flows.credentials import settings_of_run
-
     from flows import credentials
+    from flows.credentials import settings_of_run
 
     given = sim.settings(mgr_api_key="", portal_api_id="from-the-environment")
     monkeypatch.setattr(credentials, "load_settings", lambda: given)
@@ -364,15 +360,17 @@ def test_an_alarm_is_a_failed_run_that_shows_its_reason(alone):
     ],
 )
 def test_task_retries_transient_errors(error, is_worth_it):
-    from flows.retries import is_worth_retrying
     from prefect.states import Failed
+
+    from flows.retries import is_worth_retrying
 
     assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
 
 
 def test_task_retries_exactly_the_errors_that_are_transient():
-    from flows.retries import is_worth_retrying
     from prefect.states import Failed
+
+    from flows.retries import is_worth_retrying
 
     kinds = [k for _, k in inspect.getmembers(errors, inspect.isclass)]
     kinds = [k for k in kinds if issubclass(k, FleetlakeError)]
@@ -382,8 +380,9 @@ def test_task_retries_exactly_the_errors_that_are_transient():
 
 
 def test_every_task_uses_the_common_retry_rule():
-    from flows.retries import is_worth_retrying
     from prefect.tasks import Task
+
+    from flows.retries import is_worth_retrying
 
     modules = [importlib.import_module(f"flows.{file.stem}") for file in FLOWS]
     tasks = {task for module in modules for task in vars(module).values() if type(task) is Task}

@@ -11,8 +11,8 @@ from fleetlake.errors import BuildFailed
 from fleetlake.marts import BuildResult
 from fleetlake.marts.live import live_lock
 from fleetlake.settings import Settings
-from tests.conftest import NOW
 from tests.flows.server import ROOT
+from tests.support.sim import NOW
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),

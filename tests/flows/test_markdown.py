@@ -4,13 +4,13 @@
 from html import unescape
 
 import pytest
-from flows.markdown import as_text, table_of_text
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.text.plain import plain
+from flows.markdown import as_text, table_of_text
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = [

@@ -17,8 +17,8 @@ from fleetlake.machine.secret_block import read_secrets_block
 from fleetlake.settings import Settings, load_settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
-from tests.conftest import NOW, Sim
-from tests.processes import environment
+from tests.support.processes import environment
+from tests.support.sim import NOW, Sim
 
 URL = "https://receiver.test/push"
 BLOCK = "pushes"

@@ -11,7 +11,7 @@ from fleetlake.lake import open_lake
 from fleetlake.receiving.drain import Drained
 from fleetlake.settings import Settings
 from tests.flows.alone import Alone
-from tests.receiving.alert_messages import NOON, an_alert, push, with_id
+from tests.support.alert_messages import NOON, an_alert, push, with_id
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),

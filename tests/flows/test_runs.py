@@ -56,11 +56,10 @@ def artifacts(*keys):
 def test_groups_loaded_in_sequence_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
-    from flows.ingest import ingest
-    from flows.maintain import nightly, retention_watch
-
     from fleetlake.endpoints.groups import Group
     from flows import build
+    from flows.ingest import ingest
+    from flows.maintain import nightly, retention_watch
 
     for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
         state = ingest(group, return_state=True)
@@ -214,9 +213,8 @@ def test_invalid_number_is_refused_by_the_server_when_a_run_is_requested(
 
 
 def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
-    from flows.ingest import ingest
-
     from fleetlake.endpoints.groups import Group
+    from flows.ingest import ingest
 
     lake = worker_environment / "lake"
     with stream_lock(lake, "activity_logs"):
@@ -228,9 +226,8 @@ def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
 
 @pytest.mark.usefixtures("worker_environment")
 def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog):
-    from flows.ingest import ingest
-
     from fleetlake.endpoints.groups import Group
+    from flows.ingest import ingest
 
     monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", "wrong-and-secret")
 
@@ -242,10 +239,9 @@ def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog
 
 @pytest.mark.usefixtures("worker_environment")
 def test_keys_come_from_secret_blocks_if_the_environment_has_none(monkeypatch):
-    from flows.credentials import settings_of_run
-
     from fleetlake.cli.prefect.setup import put_secrets
     from fleetlake.settings import load_settings
+    from flows.credentials import settings_of_run
 
     assert "fleetlake-mgr-api-key" in put_secrets(load_settings())
     monkeypatch.delenv("FLEETLAKE_MGR_API_KEY")
@@ -270,10 +266,9 @@ def no_profiles_afterwards() -> Iterator[None]:
 
 @pytest.mark.usefixtures("worker_environment", "no_profiles_afterwards")
 def test_profiles_come_from_a_secret_block_and_the_environment_takes_precedence(monkeypatch):
-    from flows.credentials import settings_of_run
-
     from fleetlake.cli.prefect.setup import put_secrets
     from fleetlake.settings import KEY_SETTINGS, load_settings
+    from flows.credentials import settings_of_run
 
     for profile in ("NORTH", "SOUTH"):
         for name in KEY_SETTINGS:

@@ -11,7 +11,7 @@ import yaml
 
 from fleetlake.errors import SettingsError
 from tests.flows.server import ROOT, SET_UP, WORK
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [
     pytest.mark.proof,
@@ -24,11 +24,10 @@ pytestmark = [
 def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     prefect_server, worker_environment, monkeypatch
 ):
-    from flows.ingest import ingest
-    from flows.maintain import retention_watch
-
     from fleetlake.cli.prefect.setup import set_up
     from fleetlake.endpoints.groups import Group
+    from flows.ingest import ingest
+    from flows.maintain import retention_watch
 
     monkeypatch.chdir(ROOT)
     server = prefect_server

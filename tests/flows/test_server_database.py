@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.flows.server import SERVE, Server, processes_of, server_at
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("prefect")]
 

@@ -13,8 +13,8 @@ from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, RetentionState
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
-from tests.receiving.alert_messages import push
-from tests.streams import GAP, GOOD, NOW
+from tests.support.alert_messages import push
+from tests.support.streams import GAP, GOOD, NOW
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),

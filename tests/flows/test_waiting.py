@@ -86,8 +86,9 @@ def test_a_run_scheduled_for_later_keeps_its_time(queue):
 
 
 def test_a_run_that_has_started_in_the_meantime_continues(queue):
-    from flows.waiting import skip, waiting_runs
     from prefect.states import Running
+
+    from flows.waiting import skip, waiting_runs
 
     run = queue.add()
     queue.runs_as({"full": False})

@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.conftest import NOW
 from tests.lakes.digest import digests
-from tests.processes import environment, fleetlake, service
+from tests.support.processes import environment, fleetlake, service
+from tests.support.sim import NOW
 
 FLEET: dict[str, Any] = {"routers": 3, "days": 1, "now": NOW, "speed": 0}
 """The simulated fleet whose records the lakes hold."""

@@ -15,9 +15,9 @@ from fleetlake.lake.evolution.format import newest_format, this_release
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.marts.build import build_marts
-from tests.conftest import NOW, Sim, new_sim
 from tests.lakes.digest import digests
 from tests.lakes.make import ARCHIVE, FLEET, LAKES, ROWS, unpack
+from tests.support.sim import NOW, Sim, new_sim
 from tests.test_load import flaws
 
 RELEASES = sorted(path.parent.name for path in LAKES.glob(f"*/{ARCHIVE}"))

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.lake_address import SharedLake
-from tests.servers import postgres
+from tests.support.servers import postgres
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,7 @@ import sys
 import time
 from datetime import datetime
 
-from tests.processes import UNSETTLED, environment, fleetlake, service, start
+from tests.support.processes import UNSETTLED, environment, fleetlake, service, start
 from tests.test_crash import compare
 
 ROUNDS = int(os.environ.get("CRASH_TEST_ROUNDS", "4"))

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from fleetlake.lake import open_lake
 from fleetlake.lake_address import SharedLake
-from tests.object_store import object_store
+from tests.support.object_store import object_store
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from fleetlake.lake import open_lake
 from fleetlake.lake_address import SharedLake
 from fleetlake.receiving.drain import read_positions
 from fleetlake.receiving.journal_table import read_waiting
-from tests.processes import UNSETTLED, fleetlake, service
-from tests.receiving.comparison import repeated_confirmations, wait_until_drained, word_of
-from tests.receiving.receivers import advance, deliver_all, receivers, subscribe
+from tests.support.comparison import repeated_confirmations, wait_until_drained, word_of
+from tests.support.processes import UNSETTLED, fleetlake, service
+from tests.support.receivers import advance, deliver_all, receivers, subscribe
 
 HOUR = 3600.0
 

@@ -26,7 +26,7 @@ from fleetlake.monitoring.doctor import run_checks
 from fleetlake.publishing.publish import publish
 from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
-from tests.conftest import NOW
+from tests.support.sim import NOW
 from tests.test_load import key_of
 
 STREAM = next(iter(ENDPOINTS))

@@ -15,8 +15,8 @@ from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.repair import plan_repair, read_again, repair
 from fleetlake.privacy.erase import erase
-from tests.conftest import Sim
-from tests.leaks import scan
+from tests.support.leaks import scan
+from tests.support.sim import Sim
 from tests.test_damage import LOADED, SAMPLES, flip
 from tests.test_erase import FLEET, ids_of, texts_of, wanted
 from tests.test_erase import LOADED as ERASED_FROM

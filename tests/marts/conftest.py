@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.marts.warm_dbt import REAL, WarmDbt
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -20,6 +19,7 @@ from fleetlake.marts import BuildResult, BuildStep, build_marts, dbt_process
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
+from tests.marts.warm_dbt import REAL, WarmDbt
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -18,8 +18,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
+
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
 from tests.marts.mart_truth_attention import is_right_of_attention
-from tests.marts.mart_truth_fleet import (
+from tests.marts.mart_truth_moves import (
+    is_right_of_moves,
+    is_right_of_owners,
+    is_right_of_registrations,
+)
+from tests.support.mart_truth_fleet import (
     BORN,
     FIX_INTERVAL_S,
     HISTORY,
@@ -29,14 +37,6 @@ from tests.marts.mart_truth_fleet import (
     compare,
     is_matched,
 )
-from tests.marts.mart_truth_moves import (
-    is_right_of_moves,
-    is_right_of_owners,
-    is_right_of_registrations,
-)
-
-from fleetlake.lake import open_lake
-from fleetlake.marts import build_marts
 
 ALERT_STAMP_S = 1.001
 CLOCK_ERROR_S = 106.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import polars as pl
-from tests.marts.mart_truth_fleet import POLL, Fleet
-from tests.marts.mart_truth_moves import usage_of
 
 from fleetlake.lake import Lake
+from tests.marts.mart_truth_moves import usage_of
+from tests.support.mart_truth_fleet import POLL, Fleet
 
 CAP_BYTES = 5_000_000_000
 """The monthly data cap of every line that is not wired: `sql/seeds/carrier_plans.csv`."""

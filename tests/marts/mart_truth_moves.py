@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import polars as pl
-from tests.marts.mart_truth_fleet import BORN, FIX_INTERVAL_S, POLL, Fleet, compare, is_matched
 
 from fleetlake.lake import Lake
+from tests.support.mart_truth_fleet import BORN, FIX_INTERVAL_S, POLL, Fleet, compare, is_matched
 
 UNREAD = timedelta(minutes=2)
 """The samples of the last minutes before a router was unregistered were not visible yet."""

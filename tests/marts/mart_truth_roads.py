@@ -19,12 +19,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
-from tests.marts.mart_truth_fleet import BORN, Fleet, born
 
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
 from fleetsim.drives import WAYS, Way
+from tests.support.mart_truth_fleet import BORN, Fleet, born
 
 DAYS = 2
 ROUTERS = 230

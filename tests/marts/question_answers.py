@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import polars as pl
-from tests.marts.question_world import UNSEEN, Between, Record, World, about, id_of, instant
-from tests.simulator.service import keys
 
 from fleetlake.endpoints import ENDPOINTS
+from tests.marts.question_world import UNSEEN, Between, Record, World, about, id_of, instant
+from tests.support.service import keys
 
 Rows = list[Record]
 DAY, SOON = timedelta(days=1), timedelta(minutes=1)

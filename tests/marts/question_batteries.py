@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import polars as pl
+
 from tests.marts.question_answers import DAY, Rows, licences, named, unlicensed
 from tests.marts.question_links import CAP_BYTES, episodes, lines, offline
 from tests.marts.question_places import unlocated

@@ -7,6 +7,7 @@ from statistics import mean
 from zoneinfo import ZoneInfo
 
 import polars as pl
+
 from tests.marts.question_answers import DAY, Rows, named, router_names
 from tests.marts.question_world import Record, World, about, id_of, instant, midnight
 

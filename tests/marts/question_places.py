@@ -8,6 +8,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 import polars as pl
+
 from tests.marts.question_answers import DAY, Rows, router_names
 from tests.marts.question_links import is_at_work, local, offline, spans_of
 from tests.marts.question_world import (

@@ -16,11 +16,11 @@ from uuid import UUID
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import NOW, new_sim
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetsim.visibility import lag
+from tests.support.sim import NOW, new_sim
 
 Record = dict[str, Any]
 

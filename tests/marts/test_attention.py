@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from tests.marts.mart_truth_attention import is_right_of_attention
-from tests.marts.mart_truth_fleet import BORN, born
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import acknowledge_gaps
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
+from tests.marts.mart_truth_attention import is_right_of_attention
+from tests.support.mart_truth_fleet import BORN, born
 
 # They share what makes a run of dbt cheap.
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]

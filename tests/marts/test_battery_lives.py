@@ -5,7 +5,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.marts.battery_lives import PAGE, SOON_DAYS, judged, table
+
+from tools.battery_lives import PAGE, SOON_DAYS, judged, table
 
 pytestmark = pytest.mark.proof
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from itertools import combinations
 
 import pytest
-from tests.conftest import NOW, Sim, new_sim
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
+from tests.support.sim import NOW, Sim, new_sim
 
 pytestmark = pytest.mark.xdist_group("marts")
 

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.marts.compare_tracks import PAGE, Found, Span, Vehicle, build, table, vehicles
 
 from fleetlake.lake import open_lake
 from fleetsim.drives import WAYS
+from tools.compare_tracks import PAGE, Found, Span, Vehicle, build, table, vehicles
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("marts")]
 

@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from tests.conftest import Sim
-from tests.leaks import scan
-from tests.marts.conftest import LOADED_AT
-from tests.test_erase import IN_TEXTS
-from tests.test_load import key_of, keys_in
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing
@@ -25,6 +20,11 @@ from fleetlake.privacy.receipt import raise_unfinished
 from fleetlake.publishing.publish import publish
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
+from tests.marts.conftest import LOADED_AT
+from tests.support.leaks import scan
+from tests.support.sim import Sim
+from tests.test_erase import IN_TEXTS
+from tests.test_load import key_of, keys_in
 
 NORTH = 10204
 """An account of the simulator that has a sub-account; both have routers and users."""

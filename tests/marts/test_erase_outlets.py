@@ -7,11 +7,6 @@ from pathlib import Path
 import pytest
 from adbc_driver_postgresql import dbapi
 from pydantic import SecretStr
-from tests.conftest import Sim
-from tests.leaks import scan
-from tests.marts.conftest import LOADED_AT
-from tests.servers import postgres
-from tests.test_erase import ids_of, texts_of, wanted
 
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -31,6 +26,11 @@ from fleetlake.publishing.publish import publish
 from fleetlake.settings import ClockTrust, Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
+from tests.marts.conftest import LOADED_AT
+from tests.support.leaks import scan
+from tests.support.servers import postgres
+from tests.support.sim import Sim
+from tests.test_erase import ids_of, texts_of, wanted
 
 FILES = ("parquet", "geoparquet", "csv", "jsonl", "delta", "iceberg")
 TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "change_log")

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.processes import environment, fleetlake, kill_after, service
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
 from fleetlake.planning.coverage import SWEEP
+from tests.support.processes import environment, fleetlake, kill_after, service
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("processes")]
 

@@ -4,10 +4,10 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
-from tests.conftest import Sim, new_sim
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
+from tests.support.sim import Sim, new_sim
 
 pytestmark = pytest.mark.xdist_group("marts")
 

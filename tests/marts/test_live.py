@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import psutil
 import pytest
-from tests.marts.live_delay import content
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
@@ -20,6 +19,7 @@ from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.live import live_builds, live_lock
 from fleetlake.marts.plan import SCRATCH, Built, plan_build, record_built, work_folder
 from fleetlake.marts.sql_project import project_digest, project_folder
+from tools.live_delay import content
 
 pytestmark = pytest.mark.xdist_group("marts")
 

@@ -7,11 +7,11 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
-from tests.conftest import NOW, Sim, new_sim
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
+from tests.support.sim import NOW, Sim, new_sim
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("marts")]
 

@@ -1,9 +1,9 @@
 """The notebooks run on any lake, and their files hold the outputs of a run."""
 
 import pytest
-from tests.notebooks import NOTEBOOKS, read, run
 
 from fleetlake.marts import build_marts
+from tools.notebooks import NOTEBOOKS, read, run
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
-from tests.marts.mart_truth_fleet import BORN, FIX_INTERVAL_S, born
 
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
+from tests.support.mart_truth_fleet import BORN, FIX_INTERVAL_S, born
 
 # They share what makes a run of dbt cheap.
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]

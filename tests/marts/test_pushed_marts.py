@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.conftest import NOW, Sim
-from tests.receiving.alert_messages import push, with_id, without_id
 
 from fleetlake.lake import open_lake
 from fleetlake.marts.build import build_marts
 from fleetlake.receiving.drain import drain_all
+from tests.support.alert_messages import push, with_id, without_id
+from tests.support.sim import NOW, Sim
 
 pytestmark = pytest.mark.release  # builds all marts several times
 

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+
+from fleetlake.lake import Lake, open_lake
 from tests.marts import question_answers as lists
 from tests.marts import question_batteries as batteries
 from tests.marts import question_links as links
 from tests.marts import question_places as places
 from tests.marts.question_world import Record, World, differences
 from tests.marts.test_questions import QUESTIONS
-
-from fleetlake.lake import Lake, open_lake
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("question truth")]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import duckdb
 import pytest
 from pydantic import SecretStr
-from tests.servers import spark_python
 
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -21,6 +20,7 @@ from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.named_places import COLUMNS
 from fleetlake.marts.sql_project import project_folder, ready_project
+from tests.support.servers import spark_python
 
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 

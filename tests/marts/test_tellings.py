@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
-from tests.marts.mart_truth_fleet import BORN, born, compare
 
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
 from fleetsim.world.tellings import TELLINGS, Telling
+from tests.support.mart_truth_fleet import BORN, born, compare
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]
 

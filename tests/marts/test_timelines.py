@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.marts.timelines import DAY_ONE, NOW, TIMELINES, Line, instant
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
+from tests.marts.timelines import DAY_ONE, NOW, TIMELINES, Line, instant
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]
 

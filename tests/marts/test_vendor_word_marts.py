@@ -9,9 +9,6 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
-from tests.conftest import NOW, Sim
-from tests.receiving.alert_messages import push
-from tests.test_vendor_words import WORDS, as_toml
 
 from fleetlake.alerting.account_settings import account_settings
 from fleetlake.alerting.chosen_types import TYPE_GROUPS, chosen_types
@@ -25,6 +22,9 @@ from fleetlake.receiving.push_app import create_app as create_receiver
 from fleetlake.settings import Settings, load_settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
+from tests.support.alert_messages import push
+from tests.support.sim import NOW, Sim
+from tests.test_vendor_words import WORDS, as_toml
 
 MARTS = ("security_events", "failover_episodes", "alert_volume", "attention", "change_log")
 ALTERNATE = {"type": "alt_modem_wan_disconnected", "friendly_info": "gone", "router": 1000006}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleetlake.receiving.journal_table import ACKNOWLEDGED_FILE, require_whole
 from tests.power.disk import Disk, FileSystem, Operation, compiled_recorder, operations
-from tests.receiving.journals import bodies, write
+from tests.support.journals import bodies, write
 
 CUTS = 60
 WRITER = """
@@ -16,7 +16,7 @@ import asyncio
 import sys
 from pathlib import Path
 from fleetlake.receiving.journal import open_journal
-from tests.receiving.journals import delete, write
+from tests.support.journals import delete, write
 
 folder = Path(sys.argv[1])
 asyncio.run(open_journal(folder).close())

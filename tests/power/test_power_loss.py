@@ -25,7 +25,7 @@ from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import literal, quoted
 from tests.power.disk import Disk, FileSystem, Operation, compiled_recorder, operations
-from tests.processes import UNSETTLED, Service, environment, fleetlake, service
+from tests.support.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
 CUTS = int(os.environ.get("POWER_TEST_CUTS", "10"))

@@ -10,7 +10,7 @@ import pytest
 
 from fleetlake.receiving import access_log, child_process
 from fleetlake.receiving.child_process import KeptProcess, LakeMetrics
-from tests.receiving.pushing import BODY, running, signed, until
+from tests.support.pushing import BODY, running, signed, until
 
 
 async def waits_between(tries: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -23,7 +23,7 @@ from fleetlake.receiving.journal_table import (
     Position,
     place_of,
 )
-from tests.receiving.alert_messages import (
+from tests.support.alert_messages import (
     NOON,
     an_alert,
     live,
@@ -33,7 +33,7 @@ from tests.receiving.alert_messages import (
     with_id,
     without_id,
 )
-from tests.receiving.journals import bodies, on_disk, read
+from tests.support.journals import bodies, on_disk, read
 
 
 @pytest.fixture

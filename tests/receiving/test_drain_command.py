@@ -13,8 +13,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.locks import drain_lock
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained
-from tests.processes import environment
-from tests.receiving.alert_messages import an_alert, push, with_id
+from tests.support.alert_messages import an_alert, push, with_id
+from tests.support.processes import environment
 
 
 @pytest.fixture

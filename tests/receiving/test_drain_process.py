@@ -15,8 +15,8 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drain, Drained
-from tests.receiving.alert_messages import an_alert, push, with_id
-from tests.waiting import wait_for
+from tests.support.alert_messages import an_alert, push, with_id
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

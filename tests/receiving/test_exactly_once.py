@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fleetlake.lake import Lake, open_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.alert_messages import (
+from tests.support.alert_messages import (
     NOON,
     an_alert,
     live,

@@ -27,7 +27,7 @@ from fleetlake.receiving.journal_table import (
     JournalTable,
     PushedMessage,
 )
-from tests.receiving.journals import ARRIVED, bodies, delete, later, read, write
+from tests.support.journals import ARRIVED, bodies, delete, later, read, write
 
 NO_PAUSE = JournalLimits(pause_seconds=0)
 

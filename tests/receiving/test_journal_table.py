@@ -20,7 +20,7 @@ from fleetlake.receiving.journal_table import (
     read_waiting,
     require_whole,
 )
-from tests.receiving.journals import ARRIVED, bodies, delete, on_disk, read, write
+from tests.support.journals import ARRIVED, bodies, delete, on_disk, read, write
 
 SENT = [b"one", b"two, which is longer", b"three"]
 

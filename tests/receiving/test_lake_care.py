@@ -27,9 +27,7 @@ from fleetlake.privacy.erase import erase
 from fleetlake.receiving.drain import drain_all
 from fleetlake.receiving.journal_table import JOURNAL_FILE, JournalDamaged, JournalTable
 from fleetlake.settings import Settings
-from tests.conftest import Sim
-from tests.processes import environment
-from tests.receiving.alert_messages import (
+from tests.support.alert_messages import (
     NOON,
     an_alert,
     poll,
@@ -38,7 +36,9 @@ from tests.receiving.alert_messages import (
     with_id,
     without_id,
 )
-from tests.receiving.journals import bodies, on_disk
+from tests.support.journals import bodies, on_disk
+from tests.support.processes import environment
+from tests.support.sim import Sim
 
 FIRST, SECOND, THIRD = an_alert(1), an_alert(2, seconds=90), an_alert(3, seconds=180, router=8)
 IDS = [alert["created_at_timeuuid"] for alert in (FIRST, SECOND, THIRD)]

@@ -19,10 +19,10 @@ from fleetlake.receiving.drain import drain_all
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
-from tests.conftest import NOW, Sim
-from tests.receiving.alert_messages import staged
-from tests.receiving.journals import write
-from tests.simulator.service import instant, keys
+from tests.support.alert_messages import staged
+from tests.support.journals import write
+from tests.support.service import instant, keys
+from tests.support.sim import NOW, Sim
 
 HOURS = 12
 STEP = 2

@@ -17,8 +17,8 @@ from fleetlake.planning.poll_pace import SLOW_WAIT, PushEvidence, reason_to_poll
 from fleetlake.receiving.drain import drain_all
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
-from tests.conftest import KEYS, NOW, Sim
-from tests.receiving.alert_messages import NOON, an_alert, poll, push, with_id
+from tests.support.alert_messages import NOON, an_alert, poll, push, with_id
+from tests.support.sim import KEYS, NOW, Sim
 from tests.test_load import SmallPages, assert_complete
 
 EVERY = timedelta(minutes=5)

@@ -42,9 +42,9 @@ from fleetlake.receiving.push_server import (
 )
 from fleetlake.serving.bounded_protocol import ANSWER_PART_BYTES, HEADER_BYTES
 from fleetlake.serving.web_server import listen
-from tests.leaks import scan
-from tests.processes import command, environment, fleetlake
-from tests.receiving.pushing import BODY, OTHER, SECRET, settings, signature, signed, stored, until
+from tests.support.leaks import scan
+from tests.support.processes import command, environment, fleetlake
+from tests.support.pushing import BODY, OTHER, SECRET, settings, signature, signed, stored, until
 
 pytestmark = pytest.mark.proof
 

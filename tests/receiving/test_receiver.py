@@ -26,7 +26,7 @@ from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.push_server import PushProtocol, require_addresses
 from fleetlake.serving.bounded_protocol import HEADER_BYTES
 from fleetlake.serving.web_server import listen
-from tests.receiving.pushing import (
+from tests.support.pushing import (
     BODY,
     OTHER,
     SECRET,

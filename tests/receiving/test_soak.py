@@ -21,15 +21,15 @@ import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.receiving.journal_table import journal_bytes, require_whole
-from tests.leaks import scan
-from tests.processes import UNSETTLED, Service, environment, fleetlake, service, start
-from tests.receiving.comparison import (
+from tests.support.comparison import (
     Compared,
     repeated_confirmations,
     wait_until_drained,
     word_of,
 )
-from tests.receiving.receivers import (
+from tests.support.leaks import scan
+from tests.support.processes import UNSETTLED, Service, environment, fleetlake, service, start
+from tests.support.receivers import (
     ReceiverProcess,
     advance,
     arguments_of,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import table
-from tests.simulator.service import Service, shared, start
+from tests.support.service import Service, shared, start
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import orjson
 from starlette.applications import Starlette
 
-from tests.simulator.asgi import Answer, Request, ask
-from tests.simulator.fuzzing import JSON_TYPES, Fuzzer
-from tests.simulator.service import JSON_API
+from tests.support.asgi import Answer, Request, ask
+from tests.support.fuzzing import JSON_TYPES, Fuzzer
+from tests.support.service import JSON_API
 
 HANG_S = 20
 

@@ -7,9 +7,9 @@ from itertools import groupby
 import pytest
 
 from fleetsim.resources import RESOURCES
-from tests.processes import environment
-from tests.simulator.answers import ANSWERS, FLEETS, session
 from tests.simulator.sections import section
+from tests.support.processes import environment
+from tools.recorded.answers import ANSWERS, FLEETS, session
 
 RECORDED = ANSWERS.read_text(encoding="utf-8").splitlines()
 
@@ -47,7 +47,7 @@ def test_several_fleets_are_the_same_in_another_time_zone_and_with_other_hashes(
     elsewhere = {**environment(tmp_path), "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "12345"}
 
     done = subprocess.run(
-        [sys.executable, "-m", "tests.simulator.answers", "--print"],
+        [sys.executable, "-m", "tools.recorded.answers", "--print"],
         env=elsewhere, capture_output=True, text=True, check=True,
     )  # fmt: skip
 

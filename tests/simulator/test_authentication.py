@@ -1,7 +1,7 @@
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import BEARER, JSON_API, PORTAL, Service, keys, last_segment
+from tests.support.service import BEARER, JSON_API, PORTAL, Service, keys, last_segment
 
 HEADERS = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 UNAUTHORIZED = {"status_code": 401, "exception": "unauthorized", "success": False}

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Record, Service, instant, last_segment, shared, start
+from tests.support.service import Record, Service, instant, last_segment, shared, start
 
 MOMENT = timedelta(seconds=3)
 

@@ -6,7 +6,7 @@ import pytest
 from fleetsim.resource_columns import ColumnKind
 from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
-from tests.simulator.service import HOST, Service, complaint, instant, is_validation, last_segment
+from tests.support.service import HOST, Service, complaint, instant, is_validation, last_segment
 
 OFFSET = sorted(name for name, resource in RESOURCES.items() if resource.rows is not None)
 ID_PAGED = (

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.conversation import CONVERSATION, READS, WRITES, conversation
 from tests.simulator.sections import section
+from tools.recorded.conversation import CONVERSATION, READS, WRITES, conversation
 
 RECORDED: dict[str, Any] = json.loads(CONVERSATION.read_text(encoding="utf-8"))
 

@@ -5,8 +5,8 @@ import pytest
 
 from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
-from tests.simulator.service import Service, start
 from tests.simulator.test_conventions import with_filter
+from tests.support.service import Service, start
 
 LISTED = sorted(n for n, r in RESOURCES.items() if r.rows is not None or r.series is not None)
 

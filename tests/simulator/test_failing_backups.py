@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Record, Service, instant, shared, start
+from tests.support.service import Record, Service, instant, shared, start
 
 MOMENT = timedelta(seconds=3)
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import BEARER, Service, keys
+from tests.support.service import BEARER, Service, keys
 
 
 def switch(service: Service, **wanted) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Service, instant, shared
+from tests.support.service import Service, instant, shared
 
 CLOSE = timedelta(minutes=15)
 FLEET = {"days": 6, "routers": 24}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fleetsim.causes import CAUSES
-from tests.simulator.fleet_profile import LISTS, PROFILE, profile
 from tests.simulator.sections import section
+from tools.recorded.fleet_profile import LISTS, PROFILE, profile
 
 KNOWN: dict[str, Any] = json.loads(PROFILE.read_text(encoding="utf-8"))
 

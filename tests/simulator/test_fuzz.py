@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.asgi import Request, ask
-from tests.simulator.fuzzing import Fuzzer
 from tests.simulator.properties import fuzz
 from tests.simulator.sections import section
-from tests.simulator.service import BEARER, HOST, Service, keys
+from tests.support.asgi import Request, ask
+from tests.support.fuzzing import Fuzzer
+from tests.support.service import BEARER, HOST, Service, keys
 
 COUNT = int(os.environ.get("FUZZ_REQUESTS", "400"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

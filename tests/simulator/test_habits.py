@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment, shared
+from tests.support.service import NOW, Service, instant, last_segment, shared
 
 KM_PER_DEGREE = 111.2
 

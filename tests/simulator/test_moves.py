@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Record, Service, instant, last_segment, shared, start
+from tests.support.service import NOW, Record, Service, instant, last_segment, shared, start
 
 STAYS = "stays"
 

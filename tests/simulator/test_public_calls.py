@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Service, complaint
+from tests.support.service import Service, complaint
 
 
 @section("Resources: configuration_managers")

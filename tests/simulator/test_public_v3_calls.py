@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Service
+from tests.support.service import Service
 
 HEADERS = {
     "Authorization": "Bearer simulator-token",

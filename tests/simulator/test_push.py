@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from fleetsim.push import send_over_http, sign
-from tests.simulator.asgi import Request, ask
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, keys, last_segment
+from tests.support.asgi import Request, ask
+from tests.support.service import NOW, Service, instant, keys, last_segment
 
 URL = "http://receiver.test/hook"
 

@@ -13,8 +13,8 @@ from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.push import HttpSender
 from fleetsim.push.cutting import Cut, send_and_cut
 from tests.simulator.sections import section
-from tests.simulator.service import Service, last_segment
 from tests.simulator.test_push import subscribe
+from tests.support.service import Service, last_segment
 
 
 def switch(service: Service, **faults):

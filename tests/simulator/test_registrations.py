@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import BEARER, NOW, Record, Service, instant, last_segment, start
+from tests.support.service import BEARER, NOW, Record, Service, instant, last_segment, start
 
 RESET, REPLACED = "is reset to factory settings", "is replaced by another"
 ROUTERS = 40

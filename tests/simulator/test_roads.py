@@ -8,7 +8,7 @@ import pytest
 
 from fleetsim.drives import WAYS
 from tests.simulator.sections import section
-from tests.simulator.service import Service, instant, shared
+from tests.support.service import Service, instant, shared
 
 FLEET = {"seed": 5, "routers": 20, "days": 2}
 

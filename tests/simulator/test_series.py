@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fleetsim import timeuuids
 from tests.simulator.sections import section
-from tests.simulator.service import (
+from tests.support.service import (
     NOW,
     Service,
     embedded,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fleetsim.command import simulate
 from tests.simulator.sections import section
-from tests.simulator.service import keys
+from tests.support.service import keys
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from urllib.parse import quote
 import pytest
 
 from fleetsim.resources import RESOURCES
-from tests.simulator.asgi import Request, ask
 from tests.simulator.sections import section
-from tests.simulator.service import (
+from tests.support.asgi import Request, ask
+from tests.support.service import (
     BEARER,
     HOST,
     JSON_API,

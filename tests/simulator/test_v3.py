@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import BEARER, HOST, JSON_API, Service
+from tests.support.service import BEARER, HOST, JSON_API, Service
 
 LISTS = (
     "subscriptions", "asset_endpoints", "users", "private_cellular_networks",

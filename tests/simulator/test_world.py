@@ -6,7 +6,7 @@ from math import cos, hypot, radians
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment, shared, start
+from tests.support.service import NOW, Service, instant, last_segment, shared, start
 
 MOMENT = timedelta(seconds=3)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Receiver, Service, complaint, is_validation, last_segment
+from tests.support.service import Receiver, Service, complaint, is_validation, last_segment
 
 PERSON = {"email": "new@person.example", "first_name": "New", "last_name": "Person"}
 

@@ -1,0 +1,1 @@
+"""What tests and tools of several folders share."""

@@ -1,0 +1,1 @@
+"""Programs for developers: rendering, recording, measuring. `make help` lists them."""

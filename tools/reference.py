@@ -1,0 +1,244 @@
+"""The tables of `docs/reference/`, rendered from the code: settings, commands, columns and more.
+
+`python -m tools.reference` (`make reference`) writes them into the pages; a test compares them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from pydantic.fields import FieldInfo
+
+from fleetlake import errors
+from fleetlake.cli import EPILOG, app
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
+from fleetlake.monitoring.prometheus import METRICS
+from fleetlake.receiving.intake import IntakeCounts
+from fleetlake.settings import Settings
+from tools.blocks import filled, without_placeholders
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+
+Command = Any
+"""A command of Typer, which has its own copy of Click's classes."""
+
+
+def table(head: str, rows: Iterator[tuple[str, ...]]) -> str:
+    r"""Return rows as a Markdown table; `head` names the columns, separated by `|`.
+
+    >>> print(table("a | b", iter([("1", "x|y")])))
+    | a | b |
+    |---|---|
+    | 1 | x\|y |
+    """
+    cells = [" | ".join(_as_cell(cell) for cell in row) for row in rows]
+    rule = "|---" * len(head.split("|")) + "|"
+    return "\n".join([f"| {head} |", rule, *(f"| {line} |" for line in cells)])
+
+
+def _as_cell(text: str) -> str:
+    return without_placeholders(text.replace("|", "\\|"))
+
+
+def endpoint_table() -> str:
+    """Return the table of endpoints."""
+    return table(
+        "table | key | kept as | what it holds",
+        (
+            (f"`raw.{e.name}`", ", ".join(f"`{name}`" for name in e.key), _kept(e), e.about)
+            for e in ENDPOINTS.values()
+        ),
+    )
+
+
+def _kept(endpoint: Endpoint) -> str:
+    limit = endpoint.retention and f"; deleted by the service after {endpoint.retention.days} days"
+    return f"{endpoint.mode}{limit or ''}"
+
+
+def settings_table() -> str:
+    """Return the table of settings."""
+    return table(
+        "setting | default | what it is",
+        (
+            (f"`FLEETLAKE_{name.upper()}`", _default_setting(field), field.description or "")
+            for name, field in Settings.model_fields.items()
+        ),
+    )
+
+
+def _default_setting(field: FieldInfo) -> str:
+    default = field.default
+    if field.default_factory not in {None, dict}:
+        default = "~/.local/state/fleetlake"  # on Linux; XDG_STATE_HOME moves it
+    if isinstance(default, tuple) and default:
+        return f"`{','.join(default)}`"
+    is_secret = "SecretStr" in str(field.annotation)
+    is_empty = default in ({}, (), None) or str(default) in {"", "PydanticUndefined"}
+    return "" if is_empty or is_secret else f"`{default}`"
+
+
+def command_pages() -> str:
+    """Return every command: what it does, its arguments and its options."""
+    return "\n\n".join(_command(name, command) for name, command in leaf_commands())
+
+
+def leaf_commands(group: Command = None, path: str = "fleetlake") -> Iterator[tuple[str, Command]]:
+    """Yield each command that does something, with its full name, in the order of the help."""
+    group = group or typer.main.get_command(app)
+    for name in group.list_commands(None):
+        command = group.commands[name]
+        if hasattr(command, "commands"):
+            yield from leaf_commands(command, f"{path} {name}")
+        elif not command.hidden:
+            yield f"{path} {name}", command
+
+
+def _command(name: str, command: Command) -> str:
+    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    parts = [f"## {name}", without_placeholders(command.help.strip())]
+    if shown:
+        rows = ((_spelling(p), _default(p), p.help or "") for p in shown)
+        parts.append(table("option | default | what it does", rows))
+    return "\n\n".join(parts)
+
+
+def _spelling(parameter: Command) -> str:
+    """Return how a parameter is typed, e.g. `--from TIME`."""
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    words = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return f"`{words}`" if parameter.is_flag else f"`{words} {parameter.metavar or 'VALUE'}`"
+
+
+def _default(parameter: Command) -> str:
+    if parameter.required:
+        return "required"
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    value = getattr(parameter.default, "value", parameter.default)
+    unset = value is None or value is False or value == "" or callable(value)
+    return "" if unset else f"`{value}`"
+
+
+def exit_code_table() -> str:
+    """Return the exit codes, with the errors that end so and what to do about them."""
+    meanings = re.findall(r"(\d+) ([^,.]+)", EPILOG)
+    return table(
+        "code | meaning | error: what to do",
+        ((f"{code}", meaning, "<br>".join(_errors_of(code))) for code, meaning in meanings),
+    )
+
+
+def _errors_of(code: str) -> Iterator[str]:
+    """Yield the errors of the drawing in `errors.py` that end with a code, except bare families."""
+    drawn = re.findall(r"([A-Z]\w+) +(\d+) +(\S.*)", errors.__doc__ or "")
+    return (f"`{name}`: {advice}" for name, of_code, advice in drawn if of_code == code)
+
+
+def raw_columns() -> str:
+    """Return the columns of each raw table: type, unit, meaning."""
+    parts = []
+    for endpoint in ENDPOINTS.values():
+        rows = (
+            (f"`{c.name}`", c.sql_type.lower(), c.unit or "", c.meaning) for c in endpoint.columns
+        )
+        columns = table("column | type | unit | meaning", rows)
+        parts.append(f"## raw.{endpoint.name}\n\n{endpoint.about}\n\n{columns}")
+    return "\n\n".join(parts)
+
+
+def mart_columns() -> str:
+    """Return the columns of each mart, with its grain and key."""
+    parts = []
+    for mart in marts():
+        rows = (
+            (f"`{c['name']}`", c["data_type"], meaning_of(c["description"]))
+            for c in mart["columns"]
+        )
+        key = ", ".join(f"`{name}`" for name in mart_keys()[mart["name"]])
+        grain = f"One row per {mart['config']['meta']['grain']}. Key: {key}."
+        columns = table("column | type | meaning", rows)
+        parts.append(
+            f"## marts.{mart['name']}\n\n{mart['description'].strip()}\n\n{grain}\n\n{columns}"
+        )
+    return "\n\n".join(parts)
+
+
+STUB = Path(__file__).parents[1] / "src" / "fleetlake" / "analysis" / "known_tables.pyi"
+
+
+def known_tables() -> str:
+    """Return the stub that tells editors and type checkers the tables of a lake."""
+    raw = {endpoint.name: endpoint.about for endpoint in ENDPOINTS.values()}
+    ours = {mart["name"]: mart["description"].strip() for mart in marts()}
+    return (
+        '"""The tables of a lake, for editors. Rendered by `make reference`."""\n\n'
+        "from fleetlake.analysis.frames import Table\n"
+        "from fleetlake.analysis.reader import Schema\n"
+        + _stub_of("Raw", "The raw tables: one per endpoint.", raw)
+        + _stub_of("Marts", "The marts of this release; your own are there, too.", ours)
+    )
+
+
+def _stub_of(name: str, about: str, tables: Mapping[str, str]) -> str:
+    lines = [f'    {table}: Table\n    """{text}"""' for table, text in tables.items()]
+    return "\n".join([f'\nclass {name}(Schema):\n    """{about}"""\n', *lines, ""])
+
+
+def metric_table() -> str:
+    """Return every Prometheus metric with its type and labels."""
+    rows = (
+        (
+            f"`{m.name}`",
+            m.kind(m.name, m.about).type,
+            ", ".join(f"`{label}`" for label in m.labels),
+            m.about,
+        )
+        for m in METRICS
+    )
+    return table("metric | type | labels | meaning", rows)
+
+
+def receiver_metric_table() -> str:
+    """Return every metric that the receiver adds."""
+    counts = IntakeCounts()
+    families = [*counts.registry.collect(), *counts.drainer.collect()]
+    rows = (
+        (
+            f"`{m.name}{'_total' * (m.type == 'counter')}`",
+            m.type,
+            ", ".join(sorted({f"`{label}`" for sample in m.samples for label in sample.labels})),
+            m.documentation,
+        )
+        for m in families
+    )
+    return table("metric | type | labels | meaning", rows)
+
+
+BLOCKS = {
+    "settings": settings_table,
+    "endpoints": endpoint_table,
+    "marts": mart_table,
+    "commands": command_pages,
+    "exit codes": exit_code_table,
+    "raw columns": raw_columns,
+    "mart columns": mart_columns,
+    "metrics": metric_table,
+    "receiver metrics": receiver_metric_table,
+}
+
+
+def main() -> None:
+    """Render the blocks of every page of the reference, and the stub of the tables."""
+    for page in REFERENCE.glob("*.md"):
+        page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
+    STUB.write_text(known_tables(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
