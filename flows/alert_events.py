@@ -14,10 +14,10 @@ from prefect.events import Event, Resource
 from prefect.exceptions import PrefectException
 
 from fleetlake.alerting.chosen_types import chosen_types
+from fleetlake.alerting.new_alerts import NewAlert, new_alerts, note_announced
 from fleetlake.errors import FleetlakeError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import announce_lock
-from fleetlake.lake.new_alerts import NewAlert, new_alerts, note_announced
 from fleetlake.monitoring.status import lake_now
 from fleetlake.settings import Settings
 from fleetlake.text.plain import one_line

@@ -10,11 +10,11 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
+from fleetlake.care.maintenance import KEEP_SNAPSHOTS, Maintained
+from fleetlake.care.maintenance import maintain as maintain_lake
 from fleetlake.endpoints.groups import Group, endpoints_of
 from fleetlake.errors import LakeBusy
 from fleetlake.lake import open_lake
-from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
-from fleetlake.lake.maintenance import maintain as maintain_lake
 from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.loading.ingest import backfill, raise_worst
 from fleetlake.loading.quarantine import retry_quarantined

@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
 from fleetlake.account import stream_name
-from fleetlake.lake.maintenance import Maintained
+from fleetlake.care.maintenance import Maintained
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import Comparison
 from fleetlake.marts import BuildResult

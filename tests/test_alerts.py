@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from fleetlake.alerting import kept_secrets
 from fleetlake.alerting.account_settings import AccountSettings, PushTest
 from fleetlake.alerting.alert_rule import AlertRule
+from fleetlake.alerting.alert_tail import AlertTail
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.cli import app
@@ -34,7 +35,6 @@ from fleetlake.errors import (
     WriteUnknown,
 )
 from fleetlake.lake import open_lake
-from fleetlake.lake.alert_tail import AlertTail
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli import app
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, read_events, record_event
-from fleetlake.lake.maintenance import maintain
 
 
 def repair_that_fails(lake):

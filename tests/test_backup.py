@@ -17,19 +17,19 @@ from pyarrow import fs
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from fleetlake.care.backups import backup as backups
+from fleetlake.care.backups.backup import back_up, copy_catalog
+from fleetlake.care.backups.backup_target import MARK, PART, BackupTarget, copy_all
+from fleetlake.care.backups.restore import restore
+from fleetlake.care.integrity.checksums import keep_checksums
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import FleetlakeError, LakeBusy, LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.backups import backup as backups
-from fleetlake.lake.backups.backup import back_up, copy_catalog
-from fleetlake.lake.backups.backup_target import MARK, PART, BackupTarget, copy_all
-from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING
-from fleetlake.lake.integrity.checksums import keep_checksums
 from fleetlake.lake.locks import commit_lock, files_lock
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import DEMO_MARK, SharedLake
 from tests.lakes.digest import Digest, digests
 from tests.lakes.make import FLEET, LAKES, ROWS, unpack
@@ -292,7 +292,7 @@ def test_a_restore_that_was_stopped_does_not_keep_a_file_that_changed_meanwhile(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fleetlake.lake.backups.restore.flush_files", stop)
+    monkeypatch.setattr("fleetlake.care.backups.restore.flush_files", stop)
     with pytest.raises(KeyboardInterrupt):
         restore(target, tmp_path / "restored")
     monkeypatch.undo()

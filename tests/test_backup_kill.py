@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.lake.backups.backup_target import BackupTarget
+from fleetlake.care.backups.backup_target import BackupTarget
 from tests.support.processes import UNSETTLED, environment, fleetlake, kill_after, service, start
 from tests.test_crash import compare
 

@@ -17,6 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetlake.care.integrity.check import check_lake, note_damage
+from fleetlake.care.integrity.checksums import keep_checksums, known_checksums
+from fleetlake.care.integrity.damage import CheckReport, DamageKind
+from fleetlake.care.integrity.listing import FileStore, listed_files
+from fleetlake.care.integrity.rebuild import WORK, rebuild_catalog
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli.check import check as check_command
 from fleetlake.cli.formats import OutputFormat
 from fleetlake.cli.repair import repair as repair_command
@@ -27,13 +33,7 @@ from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.catalog import READY
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake.integrity.check import check_lake, note_damage
-from fleetlake.lake.integrity.checksums import keep_checksums, known_checksums
-from fleetlake.lake.integrity.damage import CheckReport, DamageKind
-from fleetlake.lake.integrity.listing import FileStore, listed_files
-from fleetlake.lake.integrity.rebuild import WORK, rebuild_catalog
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.maintenance import maintain
 from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
 from fleetlake.marts.plan import SCRATCH, Built, Plan, plan_build, record_built
 from fleetlake.marts.sql_project import project_digest, project_folder
@@ -305,7 +305,7 @@ def test_a_repair_that_is_stopped_leaves_a_table_that_fails_until_the_next_repai
     path.unlink()
     plan = plan_repair(lake_of(loaded))
     with monkeypatch.context() as patch:
-        patch.setattr("fleetlake.lake.integrity.forget.balance_loads", stop)
+        patch.setattr("fleetlake.care.integrity.forget.balance_loads", stop)
         with pytest.raises(KeyboardInterrupt):
             repair(lake_of(loaded), plan)
 

@@ -12,6 +12,9 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from fleetlake.care.backups.backup import back_up
+from fleetlake.care.integrity.rebuild import rebuild_catalog
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli import app
 from fleetlake.dashboard.report_files import NEWEST
 from fleetlake.decoding.arrow import schema_of
@@ -22,13 +25,10 @@ from fleetlake.exporters import Target
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
-from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.ducklake import METADATA
 from fleetlake.lake.erasure import commit_tombstones
 from fleetlake.lake.erasure_plan import plan_erasure
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.suppression import read_suppression
 from fleetlake.lake.tombstones import add_tombstones
 from fleetlake.loading.ingest import backfill

@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from fleetlake import cli
+from fleetlake.care.integrity.check import check_lake
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.integrity.check import check_lake
 from fleetlake.machine.io_faults import io_fault
 from tests.support.processes import UNSETTLED, environment, fleetlake, service
 from tests.support.small_disk import SmallDisk, small_disk
@@ -137,7 +137,7 @@ def test_a_full_disk_of_a_target_is_named_and_the_command_succeeds_when_it_has_s
 def test_a_whole_catalog_on_a_full_disk_is_not_reported_as_damaged(tmp_path, lake_path):
     look = (
         "from pathlib import Path; "
-        "from fleetlake.lake.integrity.check import page_faults; "
+        "from fleetlake.care.integrity.check import page_faults; "
         "print(page_faults(Path('lake')))"
     )
     with small_disk(tmp_path / "disk", "size=16m") as disk:
@@ -254,8 +254,8 @@ def test_a_whole_file_that_cannot_be_opened_at_the_moment_is_not_reported_as_dam
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("fleetlake.lake.integrity.file_checks.pq.read_metadata", refuse)
-    monkeypatch.setattr("fleetlake.lake.integrity.file_checks.pq.ParquetFile", refuse)
+    monkeypatch.setattr("fleetlake.care.integrity.file_checks.pq.read_metadata", refuse)
+    monkeypatch.setattr("fleetlake.care.integrity.file_checks.pq.ParquetFile", refuse)
 
     with pytest.raises(Exception, match="limit of open files"):
         check_lake(lake_path)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fleetlake.alerting import new_alerts as module
+from fleetlake.alerting.new_alerts import new_alerts, note_announced
+from fleetlake.care.maintenance import maintain
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake import new_alerts as module
 from fleetlake.lake.locks import announce_lock
-from fleetlake.lake.maintenance import maintain
-from fleetlake.lake.new_alerts import new_alerts, note_announced
 from fleetlake.receiving.drain import drain_all
 from tests.support.alert_messages import NOON, an_alert, poll, push, with_id, without_id
 

@@ -12,13 +12,13 @@ import duckdb
 import httpx
 import pytest
 
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli import main
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import EndpointUnavailable, LakeBusy, LakeError, StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps, record_gaps
 from fleetlake.lake.locks import Patience, stream_lock
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.watermarks import forget_interval, proven_intervals
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.ingest import backfill, ingest, raise_worst
@@ -554,7 +554,7 @@ def test_maintenance_of_lake_after_lake_succeeds(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from fleetlake.lake import open_lake
-        from fleetlake.lake.maintenance import maintain
+        from fleetlake.care.maintenance import maintain
 
         for number in range(int(sys.argv[2])):
             with open_lake(Path(sys.argv[1]) / str(number)) as lake:

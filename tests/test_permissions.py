@@ -14,13 +14,13 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from fleetlake.care.backups.backup_target import BackupTarget
 from fleetlake.cli import app
 from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG, FILES
-from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import atomic_files, file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically

@@ -20,6 +20,10 @@ from typing import Any
 
 import pytest
 
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.damage import DamageKind
+from fleetlake.care.integrity.rebuild import rebuild_catalog
+from fleetlake.care.maintenance import maintain
 from fleetlake.decoding.values import read_value
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
@@ -27,10 +31,6 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, FILES
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.damage import DamageKind
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
-from fleetlake.lake.maintenance import maintain
 from fleetlake.loading.repair import plan_repair, read_again, repair
 from tests.support.sim import NOW, Sim, loaded_sim, new_sim
 from tests.test_damage import LOADED, flip, truncate

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from fleetlake.care.integrity.check import note_damage
+from fleetlake.care.integrity.damage import CheckReport, Damage, DamageKind
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
@@ -16,8 +18,6 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.evolution.format import newest_format, this_release
 from fleetlake.lake.evolution.promote import promote
-from fleetlake.lake.integrity.check import note_damage
-from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
 from fleetlake.lake.loads import Whole
 from fleetlake.lake.tables import META
 from fleetlake.monitoring.doctor import run_checks

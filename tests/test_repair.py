@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from fleetlake.care.integrity import losses, rebuild
+from fleetlake.care.integrity.damage import CheckReport, Damage, DamageKind, in_words
+from fleetlake.care.integrity.listing import ListedFile
+from fleetlake.care.integrity.losses import Loss
+from fleetlake.care.integrity.rebuild import Rebuilt
 from fleetlake.cli.check import check
 from fleetlake.cli.repair import repair
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake.integrity import losses, rebuild
-from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
-from fleetlake.lake.integrity.listing import ListedFile
-from fleetlake.lake.integrity.losses import Loss
-from fleetlake.lake.integrity.rebuild import Rebuilt
 from fleetlake.lake.tables import META
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.loading.repair import RepairPlan, read_again
@@ -73,8 +73,8 @@ def find(monkeypatch: pytest.MonkeyPatch, report: CheckReport) -> None:
     """Let checks find this."""
     losses = (LOSS,) if report.damages else ()
     plan = RepairPlan(report=report, losses=losses, contradicted=())
-    monkeypatch.setattr("fleetlake.lake.integrity.check.check_lake", lambda *_, **__: report)
-    monkeypatch.setattr("fleetlake.lake.integrity.check.note_damage", lambda *_: None)
+    monkeypatch.setattr("fleetlake.care.integrity.check.check_lake", lambda *_, **__: report)
+    monkeypatch.setattr("fleetlake.care.integrity.check.note_damage", lambda *_: None)
     monkeypatch.setattr("fleetlake.loading.repair.plan_repair", lambda *_, **__: plan)
 
 
@@ -82,7 +82,7 @@ def test_a_check_names_each_damaged_file(monkeypatch: pytest.MonkeyPatch, capsys
     find(monkeypatch, REPORT)
     noted: list[object] = []
     monkeypatch.setattr(
-        "fleetlake.lake.integrity.check.note_damage", lambda _, report: noted.append(report)
+        "fleetlake.care.integrity.check.note_damage", lambda _, report: noted.append(report)
     )
 
     with pytest.raises(LakeError, match="1 file missing"):
@@ -176,7 +176,7 @@ def test_a_catalog_built_anew_is_reported_with_what_was_left_out(
 ) -> None:
     rows = {"raw.alerts": 5, "raw.users": 2}
     done = Rebuilt(rows=rows, files=3, unreadable=("a",), unknown=("b", "c"))
-    monkeypatch.setattr("fleetlake.lake.integrity.rebuild.rebuild_catalog", lambda *_, **__: done)
+    monkeypatch.setattr("fleetlake.care.integrity.rebuild.rebuild_catalog", lambda *_, **__: done)
 
     repair(rebuild=True)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.damage import DamageKind
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import FILES
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.damage import DamageKind
 from tests.support.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
 from tests.test_crash import compare
 from tests.test_damage import LOADED, flip, truncate

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.care.backups.backup import back_up
+from fleetlake.care.integrity import rebuild
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.damage import DamageKind
+from fleetlake.care.integrity.rebuild import rebuild_catalog
+from fleetlake.care.maintenance import Maintained, maintain
 from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import EventKind, read_events, record_event
-from fleetlake.lake.backups.backup import back_up
-from fleetlake.lake.integrity import rebuild
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.damage import DamageKind
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
-from fleetlake.lake.maintenance import Maintained, maintain
 from fleetlake.lake.retention_rules import prepare_retention, require_rules, retention_now
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.loading.ingest import backfill, ingest

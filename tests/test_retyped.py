@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleetlake.care.integrity.rebuild import rebuild_catalog
 from fleetlake.cli.status import summary_lines
 from fleetlake.decoding.records import PageReader
 from fleetlake.endpoints import ENDPOINTS
@@ -16,7 +17,6 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.evolution.drift import misfits
 from fleetlake.lake.evolution.promote import retype, with_promoted
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.status import lake_status
 from tests.support.loads import commit

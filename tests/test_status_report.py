@@ -7,6 +7,7 @@ from itertools import chain
 
 import pytest
 
+from fleetlake.alerting.push_destinations import PushState
 from fleetlake.cli.status import event_lines, push_lines, summary_lines
 from fleetlake.lake.audit_trail import Event
 from fleetlake.monitoring.push_status import (
@@ -17,7 +18,6 @@ from fleetlake.monitoring.push_status import (
 )
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.intervals import Interval
-from fleetlake.planning.push_destinations import PushState
 from fleetlake.planning.retention import forecast
 from tests.support.streams import GAP, GOOD, NOW
 

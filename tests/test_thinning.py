@@ -7,11 +7,12 @@ import pytest
 from pydantic import SecretStr
 
 import fleetlake
+from fleetlake.care import thinning
+from fleetlake.care.thinning import thin_snapshots
 from fleetlake.exporters.export import export, target_named
-from fleetlake.lake import open_lake, thinning
+from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import METADATA, newest_snapshot
 from fleetlake.lake.locks import commit_lock, files_lock
-from fleetlake.lake.thinning import thin_snapshots
 
 pytestmark = pytest.mark.proof
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import duckdb
 
+from fleetlake.care.thinning import thin_snapshots
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, METADATA
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.marts.switch import Switcher
 from fleetlake.text.quoting import literal

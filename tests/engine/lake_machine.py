@@ -14,10 +14,10 @@ import duckdb
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fleetlake.care.maintenance import shrink_files
 from fleetlake.exporters.changes import Source, changes_since, mark_of
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, attach_statements
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.maintenance import shrink_files
 from fleetlake.privacy.erase import purge_files
 
 WEEK = timedelta(days=7)

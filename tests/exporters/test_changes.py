@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.care.maintenance import maintain
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.exporters import TARGETS
@@ -12,7 +13,6 @@ from fleetlake.exporters.changes import Source, changes_since, mark_of
 from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.export import address_of, tables_named, target_named
 from fleetlake.lake import open_lake
-from fleetlake.lake.maintenance import maintain
 from fleetlake.marts.catalogue import mart_keys, marts
 
 TRIPS = Source(schema="marts", table="trips", key=("trip_id",))

@@ -10,10 +10,10 @@ import httpx
 import pytest
 import yaml
 
+from fleetlake.alerting.new_alerts import NewAlert
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import announce_lock
-from fleetlake.lake.new_alerts import NewAlert
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.receiving.drain import drain_all
 from fleetlake.settings import Settings

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from fleetlake import errors
+from fleetlake.care.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import (
     BuildFailed,
@@ -23,7 +24,6 @@ from fleetlake.errors import (
 )
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.loading.outcome import Outcome
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.coverage import SETTLE

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from pydantic import SecretStr
 
+from fleetlake.care.maintenance import maintain
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent, LakeBusy, LakeError, StreamBusy
 from fleetlake.exporters import TARGETS
@@ -18,7 +19,6 @@ from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.locks import build_lock, commit_lock, export_lock, stream_lock
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.forecast import plan_ingest
 from fleetlake.marts import build_marts

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.damage import DamageKind
+from fleetlake.care.integrity.rebuild import rebuild_catalog
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import read_events
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.damage import DamageKind
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.repair import plan_repair, read_again, repair
 from fleetlake.privacy.erase import erase

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fleetlake.care.maintenance import maintain
 from fleetlake.lake import open_lake
-from fleetlake.lake.maintenance import maintain
 from fleetlake.marts import build_marts
 from fleetlake.marts.build import OURS
 from fleetlake.marts.catalogue import mart_meanings

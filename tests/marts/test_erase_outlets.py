@@ -8,11 +8,11 @@ import pytest
 from adbc_driver_postgresql import dbapi
 from pydantic import SecretStr
 
+from fleetlake.care.backups.backup import back_up
+from fleetlake.care.maintenance import maintain
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
-from fleetlake.lake.backups.backup import back_up
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.marts import build_marts
 from fleetlake.marts.build import forget_scratch

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from fleetlake.alerting.alert_tail import AlertTail
+from fleetlake.care.maintenance import maintain
 from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.alert_tail import AlertTail
 from fleetlake.lake.locks import drain_lock, quiet_lake
-from fleetlake.lake.maintenance import maintain
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained, drain_all, drain_once, read_positions
 from fleetlake.receiving.journal_table import (

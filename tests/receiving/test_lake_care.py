@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.rebuild import rebuild_catalog
+from fleetlake.care.maintenance import maintain
 from fleetlake.cli import app
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG, FILES
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
-from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.retention_rules import set_rules
 from fleetlake.loading.ingest import endpoint_with_past, endpoints_to_read
 from fleetlake.loading.quarantine import quarantined, retry_quarantined

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.alerting.poll_pace import SLOW_WAIT, PushEvidence, reason_to_poll
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake, open_lake
 from fleetlake.loading.outcome import Outcome, outcome_line
 from fleetlake.loading.when_due import push_evidence
 from fleetlake.monitoring.figures import measure
-from fleetlake.planning.poll_pace import SLOW_WAIT, PushEvidence, reason_to_poll
 from fleetlake.receiving.drain import drain_all
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions

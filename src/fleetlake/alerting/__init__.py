@@ -1,1 +1,1 @@
-"""Alert rules and push destinations at the service: reading, changing and setting them up."""
+"""Alert rules and push destinations at the service; new alerts of the lake; how often to poll."""

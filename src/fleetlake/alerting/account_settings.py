@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import httpx
 
 from fleetlake.alerting.alert_rule import AlertRule, fields_with_types
+from fleetlake.alerting.push_destinations import PushDestination
 from fleetlake.endpoints import ALERT_RULES, PUSH_DESTINATIONS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PushTestFailed, UsageError, WriteUnknown
-from fleetlake.planning.push_destinations import PushDestination
 from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.service.clock import machine_now

@@ -7,8 +7,8 @@ strip the prefix `alt_`, so the types that also exist for the alternate platform
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from fleetlake.alerting.push_destinations import FAILURE_ALERTS
 from fleetlake.errors import UsageError
-from fleetlake.planning.push_destinations import FAILURE_ALERTS
 
 TYPE_GROUPS = {
     "failover": ("failover_event",),

@@ -12,8 +12,8 @@ from typing import Any
 from fleetlake.alerting.account_settings import AccountSettings, PushTest
 from fleetlake.alerting.alert_rule import AlertRule, Schedule
 from fleetlake.alerting.kept_secrets import SecretStore
+from fleetlake.alerting.push_destinations import PushDestination
 from fleetlake.errors import PushTestFailed
-from fleetlake.planning.push_destinations import PushDestination
 from fleetlake.text.wording import counted
 
 

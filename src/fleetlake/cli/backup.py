@@ -31,8 +31,8 @@ def backup(
     Object stores take their keys from the usual AWS_ variables. `fleetlake restore` makes a lake
     from a backup.
     """
+    from fleetlake.care.backups.backup import back_up
     from fleetlake.cli.screen import console, copy_progress
-    from fleetlake.lake.backups.backup import back_up
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted, size_in_words
 

@@ -7,7 +7,7 @@ import typer
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
-    from fleetlake.lake.integrity.damage import CheckReport
+    from fleetlake.care.integrity.damage import CheckReport
 
 FIELDS = ("table", "file", "damage", "found")
 """Keys of the JSON output and columns of the CSV output."""
@@ -34,9 +34,9 @@ def check(
     Ends with exit code 7 if something is damaged; `fleetlake repair --dry-run` then says what was
     lost. Findings are also recorded in `meta.events`.
     """
+    from fleetlake.care.integrity.check import check_lake, damage_error, note_damage
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, copy_progress
-    from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
     from fleetlake.monitoring.push_status import require_whole_journal
     from fleetlake.settings import load_settings
 

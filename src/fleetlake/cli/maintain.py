@@ -47,10 +47,10 @@ def maintain(
     """
     from datetime import timedelta
 
+    from fleetlake.care.maintenance import maintain as maintain_lake
     from fleetlake.cli.screen import console, patience, print_copies
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import require_lake
-    from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.lake.retention_rules import prepare_retention
     from fleetlake.privacy.after_retention import (
         backups_with_deleted_rows,

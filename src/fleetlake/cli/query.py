@@ -47,9 +47,9 @@ def query(
     """
     import duckdb
 
+    from fleetlake.cli.guard import close_off, spill_folder, spill_into
     from fleetlake.cli.interrupts import leave, on_ctrl_c
     from fleetlake.lake import open_lake
-    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
     settings = load_settings()
@@ -76,8 +76,8 @@ def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "Flee
     """
     import duckdb
 
+    from fleetlake.cli.guard import REMEDY, is_refusal
     from fleetlake.errors import UsageError
-    from fleetlake.lake.guard import REMEDY, is_refusal
     from fleetlake.lake_address import SharedLake
     from fleetlake.machine.io_faults import io_fault
     from fleetlake.text.redaction import without_secrets

@@ -7,7 +7,7 @@ import typer
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
-    from fleetlake.lake.integrity.losses import Loss
+    from fleetlake.care.integrity.losses import Loss
     from fleetlake.loading.repair import RepairPlan
     from fleetlake.settings import Settings
 
@@ -71,8 +71,8 @@ def _plan(settings: "Settings", *, is_full: bool) -> "RepairPlan":
 
 
 def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bool) -> None:
+    from fleetlake.care.integrity.damage import in_words
     from fleetlake.cli.screen import console, patience, run_with_progress
-    from fleetlake.lake.integrity.damage import in_words
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.loading.repair import read_again
     from fleetlake.loading.repair import repair as repair_lake
@@ -121,8 +121,8 @@ def _print_losses(
 
 
 def _rebuild(settings: "Settings") -> None:
+    from fleetlake.care.integrity.rebuild import rebuild_catalog
     from fleetlake.cli.screen import console, patience
-    from fleetlake.lake.integrity.rebuild import rebuild_catalog
     from fleetlake.text.wording import counted
 
     done = rebuild_catalog(

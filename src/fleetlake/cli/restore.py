@@ -25,8 +25,8 @@ def restore(
     The next `fleetlake ingest` loads what the service has recorded since. A restore that is
     stopped leaves no lake; run it again to continue.
     """
+    from fleetlake.care.backups.restore import restore as restore_lake
     from fleetlake.cli.screen import console, copy_progress
-    from fleetlake.lake.backups.restore import restore as restore_lake
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted, size_in_words
 

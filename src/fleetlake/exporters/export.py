@@ -1,7 +1,7 @@
 """Run an export: send each table's changes since the target's mark, or the full table.
 
 The targets have the marks themselves, but the lake does not know every target's address. So it
-keeps the snapshots (`fleetlake.lake.thinning`). Without its snapshot, a target gets a full export.
+keeps the snapshots (`fleetlake.care.thinning`). Without its snapshot, a target gets a full export.
 """
 
 import time

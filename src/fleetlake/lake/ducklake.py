@@ -221,7 +221,7 @@ def files_of_all_snapshots(lake: OpenLake) -> list[tuple[Any, ...]]:
     """Return the files that any snapshot reads.
 
     Each is the paths of its schema, its table and itself, how many of these are relative, and then
-    the members of `fleetlake.lake.integrity.listing.ListedFile` but the name.
+    the members of `fleetlake.care.integrity.listing.ListedFile` but the name.
     """
     each = (
         "select s.path as schema_path, t.path as table_path, f.path as file_path, "

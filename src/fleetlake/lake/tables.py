@@ -176,7 +176,7 @@ META: dict[str, dict[str, str]] = {
         "summary": "VARCHAR",
         "details": "JSON",
     },
-    # Checksums of the lake's own files; see fleetlake.lake.integrity.checksums.
+    # Checksums of the lake's own files; see fleetlake.care.integrity.checksums.
     "files": {
         "name": "VARCHAR",  # relative to the lake's folder of files
         "size_bytes": "BIGINT",
@@ -216,7 +216,7 @@ META: dict[str, dict[str, str]] = {
         "committed_at": _TIME,
         "folder": "VARCHAR",
     },
-    # How far alerts were announced to Prefect: see fleetlake.lake.new_alerts.
+    # How far alerts were announced to Prefect: see fleetlake.alerting.new_alerts.
     "announced": {
         "endpoint": "VARCHAR",
         "row_number": "BIGINT",

@@ -17,6 +17,7 @@ from functools import partial
 from graphlib import TopologicalSorter
 from uuid import uuid4
 
+from fleetlake.care.integrity.checksums import add_checksums
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import (
@@ -31,7 +32,6 @@ from fleetlake.errors import (
 )
 from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.retention_rules import events_kept_from, set_rules
 from fleetlake.lake.run_log import Calls, record_calls, record_capabilities

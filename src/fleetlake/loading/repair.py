@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import httpx
 
+from fleetlake.care.integrity.check import check_lake, damage_error
+from fleetlake.care.integrity.damage import CheckReport, DamageKind
+from fleetlake.care.integrity.forget import forget_losses
+from fleetlake.care.integrity.listing import OnChecked, ignore_bytes
+from fleetlake.care.integrity.losses import REPROVED, Loss, describe_losses
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Endpoint, FanOut
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import open_as_is
 from fleetlake.lake.current import fan_out_ids
-from fleetlake.lake.integrity.check import check_lake, damage_error
-from fleetlake.lake.integrity.damage import CheckReport, DamageKind
-from fleetlake.lake.integrity.forget import forget_losses
-from fleetlake.lake.integrity.listing import OnChecked, ignore_bytes
-from fleetlake.lake.integrity.losses import REPROVED, Loss, describe_losses
 from fleetlake.lake.locks import AT_ONCE, Patience, commit_lock
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.lake_address import LakeAddress

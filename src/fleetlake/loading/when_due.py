@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+from fleetlake.alerting.poll_pace import PUSHED_WITHIN, RECENT, PushEvidence, reason_to_poll
+from fleetlake.alerting.push_destinations import FAILURE_ALERTS, PushDestination, PushState
 from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.confirmation import polled_endpoint
@@ -19,8 +21,6 @@ from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.run_log import Calls, record_calls
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.coverage import SETTLE
-from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT, PushEvidence, reason_to_poll
-from fleetlake.planning.push_destinations import FAILURE_ALERTS, PushDestination, PushState
 from fleetlake.planning.shards import WHOLE
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted

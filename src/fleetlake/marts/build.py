@@ -26,6 +26,8 @@ from typing import Any
 
 import duckdb
 
+from fleetlake.care.integrity.checksums import add_checksums
+from fleetlake.care.thinning import thin_snapshots
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
@@ -33,10 +35,8 @@ from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, add_statistics, newest_snapshot
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import another_build, build_lock, commit_lock
 from fleetlake.lake.run_log import record_build, record_stale_marts
-from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock

@@ -21,6 +21,7 @@ import duckdb
 
 from fleetlake.account import stream_name
 from fleetlake.alerting.chosen_types import chosen_types
+from fleetlake.care.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
@@ -30,7 +31,6 @@ from fleetlake.lake.attach import CATALOG, EXTENSIONS, FILES, extension_path, un
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
-from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import SharedLake, refuse_unusable
 from fleetlake.loading.run import service_now
 from fleetlake.machine.io_faults import not_writable

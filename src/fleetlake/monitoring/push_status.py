@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fleetlake.account import DEFAULT_PROFILE
+from fleetlake.alerting.poll_pace import PUSHED_WITHIN, RECENT
+from fleetlake.alerting.push_destinations import PushDestination, PushState, remedy_of
 from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.confirmation import polled_endpoint
 from fleetlake.lake.connection import has_meta
-from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT
-from fleetlake.planning.push_destinations import PushDestination, PushState, remedy_of
 from fleetlake.receiving.drain import read_positions
 from fleetlake.receiving.journal_table import (
     JournalDamaged,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from fleetlake.care.backups.backup_target import STAMP, BackupTarget
 from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
 from fleetlake.exporters import TARGETS, Target
 from fleetlake.exporters.export import address_of, catch_up, renew
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.backups.backup_target import STAMP, BackupTarget
 from fleetlake.privacy.receipt import OutletReceipt, attempted
 from fleetlake.publishing.publish import publish, published_folder
 from fleetlake.publishing.snapshot_folders import (

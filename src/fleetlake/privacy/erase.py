@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fleetlake.care.maintenance import one_thread
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake, ducklake, open_lake
@@ -31,7 +32,6 @@ from fleetlake.lake.erasure import (
 )
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
 from fleetlake.lake.locks import Patience, commit_lock, open_lock, quiet_lake
-from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import io_fault

@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from fleetlake.alerting.account_settings import AccountSettings
-    from fleetlake.planning.push_destinations import PushDestination
+    from fleetlake.alerting.push_destinations import PushDestination
     from fleetlake.settings import Settings
 
 SHORTEST_PREFIX = 4

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fleetlake.alerting.account_settings import AccountSettings, PushTest
-    from fleetlake.planning.push_destinations import PushDestination
+    from fleetlake.alerting.push_destinations import PushDestination
 
 FIELDS = (
     "destination_id",

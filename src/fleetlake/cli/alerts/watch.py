@@ -11,7 +11,7 @@ from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.instants import TIME
 
 if TYPE_CHECKING:
-    from fleetlake.lake.alert_tail import ArrivedAlert
+    from fleetlake.alerting.alert_tail import ArrivedAlert
 
 WIDEST_TYPE = 28
 
@@ -44,11 +44,11 @@ def watch(
     """
     import threading
 
+    from fleetlake.alerting.alert_tail import AlertFilter, AlertTail
     from fleetlake.alerting.chosen_types import chosen_types
     from fleetlake.cli.interrupts import on_ctrl_c
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
-    from fleetlake.lake.alert_tail import AlertFilter, AlertTail
     from fleetlake.settings import load_settings
 
     settings = load_settings()
@@ -111,9 +111,9 @@ def _print_lines(alerts: Iterable["ArrivedAlert"]) -> None:
 
 def _csv_printer(*, is_guarded: bool) -> Callable[[Iterable["ArrivedAlert"]], None]:
     """Return a function that prints rows, after a header with the first."""
+    from fleetlake.alerting.alert_tail import FIELDS
     from fleetlake.cli.formats import csv_writer
     from fleetlake.cli.output import machine_output
-    from fleetlake.lake.alert_tail import FIELDS
 
     write = csv_writer(FIELDS, is_guarded=is_guarded)
 

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from fleetlake.care.integrity.checksums import changed_files, keep_checksums
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import ducklake
 from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, drop_other_rules, kept_from

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from uuid import uuid4
 
+from fleetlake.care.integrity.damage import Damage, DamageKind
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.audit_trail import EventKind
@@ -16,7 +17,6 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import newest_times, raw_tables
 from fleetlake.lake.evolution.format import note_format, read_format
 from fleetlake.lake.evolution.registry import register_columns
-from fleetlake.lake.integrity.damage import Damage, DamageKind
 from fleetlake.lake.watermarks import proven_intervals, replace_intervals
 from fleetlake.planning.coverage import SWEEP
 from fleetlake.planning.intervals import BEGINNING, Interval, subtract

@@ -22,6 +22,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fleetlake.care.integrity.check import check_lake
+from fleetlake.care.integrity.checksums import add_checksums
+from fleetlake.care.integrity.damage import DamageKind
+from fleetlake.care.integrity.listing import DELETES, FileStore, each_of
+from fleetlake.care.integrity.meta_repair import balance_loads, restore_watermarks
+from fleetlake.care.integrity.stand_in import is_stand_in
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError
@@ -37,12 +43,6 @@ from fleetlake.lake.erasure import erase_tombstoned
 from fleetlake.lake.evolution.member_values import OLD
 from fleetlake.lake.evolution.promotions import with_promoted, with_retyped
 from fleetlake.lake.evolution.registry import take_values
-from fleetlake.lake.integrity.check import check_lake
-from fleetlake.lake.integrity.checksums import add_checksums
-from fleetlake.lake.integrity.damage import DamageKind
-from fleetlake.lake.integrity.listing import DELETES, FileStore, each_of
-from fleetlake.lake.integrity.meta_repair import balance_loads, restore_watermarks
-from fleetlake.lake.integrity.stand_in import is_stand_in
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, prepare_retention, require_rules
 from fleetlake.lake_address import LakeAddress

@@ -8,10 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetlake.errors import LakeError, UsageError
-from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.attach import FILES as LAKE_FILES
-from fleetlake.lake.backups.backup_target import (
+from fleetlake.care.backups.backup_target import (
     FILES,
     PART,
     BackupTarget,
@@ -21,9 +18,12 @@ from fleetlake.lake.backups.backup_target import (
     ignore_progress,
     sha256_of,
 )
+from fleetlake.care.integrity.listing import each_of
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.catalog import READY, RESTORING
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.integrity.listing import each_of
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake_address import LakeAddress, SharedLake, refuse_unusable
 from fleetlake.machine.io_faults import not_writable

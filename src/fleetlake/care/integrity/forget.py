@@ -9,6 +9,17 @@ the next build computes the marts again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleetlake.care.integrity.checksums import forget_checksums
+from fleetlake.care.integrity.listing import FileStore, ListedFile, listed_files
+from fleetlake.care.integrity.losses import REPROVED, Loss
+from fleetlake.care.integrity.meta_repair import (
+    balance_loads,
+    forget_all_proofs,
+    read_stream_again,
+    restore_meta,
+)
+from fleetlake.care.integrity.stand_in import stand_in
+from fleetlake.care.maintenance import one_thread
 from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
@@ -16,18 +27,7 @@ from fleetlake.lake import ducklake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling, polled_endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.checksums import forget_checksums
-from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
-from fleetlake.lake.integrity.losses import REPROVED, Loss
-from fleetlake.lake.integrity.meta_repair import (
-    balance_loads,
-    forget_all_proofs,
-    read_stream_again,
-    restore_meta,
-)
-from fleetlake.lake.integrity.stand_in import stand_in
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
-from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.quoting import literal, quoted

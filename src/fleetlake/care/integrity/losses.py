@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fleetlake.account import DEFAULT_PROFILE
+from fleetlake.care.integrity.listing import FileStore, ListedFile, listed_files
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import file_statistics
-from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
 from fleetlake.machine.io_faults import refuse_io_fault
 from fleetlake.planning.intervals import Interval
 

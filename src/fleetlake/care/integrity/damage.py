@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleetlake.lake.integrity.listing import ListedFile
+from fleetlake.care.integrity.listing import ListedFile
 from fleetlake.text.wording import counted
 
 

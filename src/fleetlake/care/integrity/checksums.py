@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from fleetlake.care.integrity.listing import FileStore, ListedFile, each_of, listed_files
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.listing import FileStore, ListedFile, each_of, listed_files
 from fleetlake.machine.io_faults import refuse_io_fault
 
 

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fleetlake.lake.integrity.checksums import checksum_of
-from fleetlake.lake.integrity.damage import Damage, DamageKind
-from fleetlake.lake.integrity.listing import (
+from fleetlake.care.integrity.checksums import checksum_of
+from fleetlake.care.integrity.damage import Damage, DamageKind
+from fleetlake.care.integrity.listing import (
     FileStore,
     ListedFile,
     OnChecked,
     StoredFile,
     each_of,
 )
-from fleetlake.lake.integrity.stand_in import is_stand_in
+from fleetlake.care.integrity.stand_in import is_stand_in
 from fleetlake.machine.io_faults import refuse_io_fault
 
 OLDEST_UNKNOWN = timedelta(days=1)

@@ -22,10 +22,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from fleetlake.errors import LakeError, UsageError
-from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
-from fleetlake.lake.attach import FILES as LAKE_FILES
-from fleetlake.lake.backups.backup_target import (
+from fleetlake.care.backups.backup_target import (
     CATALOGS,
     FILES,
     MANIFESTS,
@@ -39,11 +36,14 @@ from fleetlake.lake.backups.backup_target import (
     ignore_progress,
     sha256_of,
 )
+from fleetlake.care.integrity.checksums import known_checksums
+from fleetlake.care.integrity.listing import each_of
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.attach import FILES as LAKE_FILES
 from fleetlake.lake.catalog import open_as_is, require_lake
 from fleetlake.lake.ducklake import end_removals, files_in, identity_of
 from fleetlake.lake.evolution.format import this_release
-from fleetlake.lake.integrity.checksums import known_checksums
-from fleetlake.lake.integrity.listing import each_of
 from fleetlake.lake.locks import files_lock, open_lock
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, SharedLake
 from fleetlake.machine.io_faults import io_fault

@@ -11,16 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from fleetlake.errors import LakeBusy, LakeError
-from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
-from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.catalog import open_as_is, require_lake
-from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import contradictions
-from fleetlake.lake.integrity.checksums import known_checksums
-from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
-from fleetlake.lake.integrity.file_checks import FileChecks
-from fleetlake.lake.integrity.listing import (
+from fleetlake.care.integrity.checksums import known_checksums
+from fleetlake.care.integrity.damage import CheckReport, Damage, DamageKind, in_words
+from fleetlake.care.integrity.file_checks import FileChecks
+from fleetlake.care.integrity.listing import (
     FileStore,
     ListedFile,
     OnChecked,
@@ -28,7 +22,13 @@ from fleetlake.lake.integrity.listing import (
     listed_files,
     names_to_remove,
 )
-from fleetlake.lake.integrity.meta_repair import index_damages
+from fleetlake.care.integrity.meta_repair import index_damages
+from fleetlake.errors import LakeBusy, LakeError
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.catalog import open_as_is, require_lake
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import contradictions
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.io_faults import io_fault

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fleetlake.care.integrity.listing import ListedFile
 from fleetlake.errors import LakeError
-from fleetlake.lake.integrity.listing import ListedFile
 
 MARK = "fleetlake.lost"
 """Key in the footer of a stand-in."""
