@@ -1,18 +1,28 @@
 """Exports of the lake's tables to other databases and file formats.
 
 To add a target, write a module with `open_target(address)`, which returns an `Exporter`
-(contract.py), and add a row here. Make its driver an optional extra of the package.
+(contract.py), and add a row here. Make its driver an optional extra of the package. A package of
+its own names its `Target` as an entry point instead.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+
+from fleetlake.errors import SettingsError
+
+ENTRY_POINTS = "fleetlake.exporters"
+"""The group of the entry points that name targets of other packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """An export target. `address` is the default one; databases have none, but an `example`.
 
-    `option` is a second argument for the module's `open_target`. With `has_geometry`, rows with a
-    place have a column `geometry`, and only tables with places are sent by default.
+    `module` has the target's `open_target`; a leading dot stands for this package. `option` is a
+    second argument for it. With `has_geometry`, rows with a place have a column `geometry`, and
+    only tables with places are sent by default.
     """
 
     name: str
@@ -31,28 +41,28 @@ TARGETS = {
         Target(
             name="parquet",
             about="Parquet files in a folder or an object store",
-            module="files",
+            module=".files",
             address="data/exports/parquet",
             option="parquet",
         ),
         Target(
             name="csv",
             about="CSV files in a folder or an object store",
-            module="files",
+            module=".files",
             address="data/exports/csv",
             option="csv",
         ),
         Target(
             name="jsonl",
             about="JSON lines files in a folder or an object store",
-            module="files",
+            module=".files",
             address="data/exports/jsonl",
             option="jsonl",
         ),
         Target(
             name="geoparquet",
             about="GeoParquet files for maps: points, trip lines and coverage cells",
-            module="files",
+            module=".files",
             address="data/exports/geoparquet",
             option="geoparquet",
             has_geometry=True,
@@ -60,37 +70,64 @@ TARGETS = {
         Target(
             name="delta",
             about="Delta Lake tables, for Spark and similar engines",
-            module="delta",
+            module=".delta",
             extra="delta",
             address="data/exports/delta",
         ),
         Target(
             name="iceberg",
             about="Iceberg tables with a SQL catalog, or any catalog that pyiceberg supports",
-            module="iceberg",
+            module=".iceberg",
             extra="iceberg",
             address="data/exports/iceberg",
         ),
         Target(
             name="postgres",
             about="PostgreSQL",
-            module="postgres",
+            module=".postgres",
             extra="postgres",
             example="postgresql://user:password@host/database",
         ),
         Target(
             name="snowflake",
             about="Snowflake (not tested against the live service)",
-            module="snowflake",
+            module=".snowflake",
             extra="snowflake",
             example="user:password@account/database/schema?warehouse=name",
         ),
         Target(
             name="bigquery",
             about="BigQuery (not tested against the live service)",
-            module="bigquery",
+            module=".bigquery",
             extra="bigquery",
             example="bigquery://project/dataset?credentials=key.json",
         ),
     )
 }
+
+
+@cache
+def all_targets() -> Mapping[str, Target]:
+    """Return the targets of this package, then those of installed plug-ins, by name.
+
+    Raises: SettingsError for a plug-in that cannot be imported, gives no `Target`, or whose name is
+    taken.
+    """
+    found = dict(TARGETS)
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            target = point.load()
+        except Exception as error:
+            raise _unusable(point.name, f"cannot be imported: {error}") from error
+        if not isinstance(target, Target) or target.name != point.name:
+            raise _unusable(point.name, f"names {point.value}, which is not a Target of that name")
+        if point.name in found:
+            raise _unusable(point.name, "has the name of another target")
+        found[point.name] = target
+    return found
+
+
+def _unusable(name: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"The exporter plug-in {name} {why}.", remedy="Correct it, or uninstall its package."
+    )

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import ExportFailed, FleetlakeError, SettingsError, UsageError
-from fleetlake.exporters import TARGETS, Target
+from fleetlake.exporters import TARGETS, Target, all_targets
 from fleetlake.exporters.changes import (
     Source,
     all_rows,
@@ -214,22 +214,26 @@ def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
 
 
 def target_named(name: str) -> Target:
-    """Return a target by its name. Raises: UsageError, which lists the targets."""
-    if name in TARGETS:
-        return TARGETS[name]
+    """Return a target by its name.
+
+    Raises: UsageError, which lists the targets; SettingsError for an unusable plug-in.
+    """
+    targets = TARGETS if name in TARGETS else all_targets()
+    if name in targets:
+        return targets[name]
     raise UsageError(
-        f"There is no export target {name}.", remedy=f"Choose one of: {', '.join(TARGETS)}."
+        f"There is no export target {name}.", remedy=f"Choose one of: {', '.join(targets)}."
     )
 
 
 def open_exporter(target: Target, address: SecretStr) -> Exporter:
     """Open a target. Raises: SettingsError if its driver is not installed."""
     try:
-        module = import_module(f"fleetlake.exporters.{target.module}")
+        module = import_module(target.module, package="fleetlake.exporters")
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"The driver of {target.name} is not installed ({error.name} is missing).",
-            remedy=install_command(target.extra) if target.extra else "Install fleetlake again.",
+            remedy=install_command(target.extra) if target.extra else f"Install {error.name}.",
         ) from None
     options = [target.option] if target.option else []
     exporter: Exporter = module.open_target(address.get_secret_value(), *options)

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from fleetlake.care.backups.backup_target import STAMP, BackupTarget
 from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
-from fleetlake.exporters import TARGETS, Target
+from fleetlake.exporters import Target, all_targets
 from fleetlake.exporters.export import address_of, catch_up, renew
 from fleetlake.lake import Lake, open_lake
 from fleetlake.privacy.receipt import OutletReceipt, attempted
@@ -111,7 +111,7 @@ def _outlet(target: Target) -> str:
 
 
 def _known_targets(settings: Settings) -> Iterator[tuple[Target, SecretStr]]:
-    for target in TARGETS.values():
+    for target in all_targets().values():
         if target.name not in settings.exports and target.address is None:
             continue
         address = address_of(target, settings.exports)
