@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "site")
 
     def package(point: str, module: str, source: str) -> None:
+        monkeypatch.delitem(sys.modules, module, raising=False)
         about = tmp_path / "site" / f"{module}-1.0.dist-info"
         about.mkdir(parents=True)
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
