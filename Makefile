@@ -58,6 +58,13 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  $(MAKE) --no-print-directory test PYTHON=$(call PYTHON_OF,$(version)) VENV=.venv-$(version) &&, \
 	  echo "Python $(version) is not here: left out." &&)) true
 
+coverage: $(READY)  ## Print how much of each module the tests of `make test` run
+	@mkdir -p .cache
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -q -n $(CORES) --dist loadgroup -m "not proof and not release and $(HERE)"
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report --skip-covered --sort=cover
+
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
 	  -m "(proof or hypothesis) and not release and $(HERE)" --hypothesis-profile thorough
