@@ -101,8 +101,6 @@ reference: $(READY)  ## Render the tables of docs/reference from the code
 	@$(BIN)/python -m tools.reference
 
 recorded: $(READY)  ## Record again what the simulator serves and what the commands print
-	@$(BIN)/python -m tools.recorded.fleet_profile
-	@$(BIN)/python -m tools.recorded.conversation
 	@$(BIN)/python -m tools.recorded.answers
 	@$(BIN)/python -m tools.recorded.printed
 
@@ -162,10 +160,9 @@ fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) t
 	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py
 
-mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days, whole lives of batteries and drives of many ways
+mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days and whole lives of batteries
 	@$(BIN)/python -m tools.battery_lives
 	@$(BIN)/python -m tests.marts.mart_truth
-	@$(BIN)/python -m tests.marts.mart_truth_roads
 
 mart-increments: $(READY)  ## Fill one lake in 50 steps, with late rows and kills, and one at once; compare
 	@MART_INCREMENTS=50 $(BIN)/python -m pytest -q -s tests/marts/test_identical.py

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pyarrow import fs
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
 from fleetlake.care.backups import backup as backups
 from fleetlake.care.backups.backup import back_up, copy_catalog
@@ -23,8 +22,6 @@ from fleetlake.care.backups.backup_target import MARK, PART, BackupTarget, copy_
 from fleetlake.care.backups.restore import restore
 from fleetlake.care.integrity.checksums import keep_checksums
 from fleetlake.care.maintenance import maintain
-from fleetlake.cli import app
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import FleetlakeError, LakeBusy, LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
@@ -32,10 +29,8 @@ from fleetlake.lake.catalog import RESTORING
 from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake_address import DEMO_MARK, SharedLake
 from tests.lakes.digest import Digest, digests
-from tests.lakes.make import FLEET, LAKES, ROWS, unpack
+from tests.lakes.make import LAKES, ROWS, unpack
 from tests.support.object_store import object_store
-from tests.support.sim import new_sim
-from tests.test_load import flaws
 
 SOME = ["raw.groups", "raw.alerts", "raw.routers", "meta.intervals", "marts.device_inventory"]
 STEPS = ["the first file", "the fifth file", "the catalog", "the manifest"]
@@ -387,24 +382,6 @@ def test_after_a_failed_copy_the_files_that_wait_are_not_copied() -> None:
     assert left_alone > 0
 
 
-def test_files_that_are_deleted_are_gone_and_counted(tmp_path: Path) -> None:
-    target = BackupTarget(str(tmp_path / "backup"))
-    for name in ("a", "b", "c"):
-        target.put_text("text", f"manifests/{name}.json")
-
-    assert target.delete(["manifests/a.json", "manifests/c.json"]) == 2
-    assert target.delete([]) == 0
-    assert [Path(name).name for name in target.sizes()] == ["b.json"]
-
-
-def test_copies_are_counted_in_bytes_of_all_files() -> None:
-    told: list[tuple[int, int]] = []
-
-    copy_all({"a": 1, "b": 20, "c": 300}, lambda _: None, lambda *sizes: told.append(sizes))
-
-    assert sorted(told) == [(1, 321), (20, 321), (300, 321)]
-
-
 def test_a_damaged_catalog_is_not_backed_up(lake_path: Path, target: str) -> None:
     with (lake_path / CATALOG).open("r+b") as file:
         file.seek(8192)
@@ -510,42 +487,6 @@ def test_nobody_else_can_read_a_backup_or_what_is_restored_from_it(
     written = [*Path(target).rglob("*"), *(tmp_path / "restored").rglob("*")]
     assert len(written) > 100
     assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in written} == {0}
-
-
-def test_the_commands_say_what_they_copied(
-    lake_path: Path, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
-    made = CliRunner().invoke(app, ["backup", target, "--keep", "1"])
-    stamp = BackupTarget(target).stamps()[0]
-    words = ["restore", target, "--to", str(tmp_path / "restored"), "--at", stamp]
-    restored = CliRunner().invoke(app, words)
-
-    assert (made.exit_code, restored.exit_code) == (0, 0)
-    assert f"as {stamp}" in " ".join(made.stdout.split())
-    assert f"Restored the backup of {stamp}" in " ".join(restored.stdout.split())
-
-
-@pytest.mark.proof
-def test_a_lake_that_was_moved_is_loaded_on_in_its_new_place(tmp_path: Path) -> None:
-    """The catalog names the folder in which it was made, and each opening says the present one."""
-    sim = new_sim(tmp_path, **FLEET)
-    sim.ingest("groups", "alerts")
-    away = tmp_path / "another machine"
-    away.mkdir()
-    shutil.move(tmp_path / "lake", away / "lake")
-    sim.folder = away
-
-    again = sim.ingest("groups", "alerts")
-    sim.advance(7200)
-    sim.ingest("groups", "alerts")
-
-    with closing(sqlite3.connect(away / "lake" / CATALOG)) as catalog:
-        [(named,)] = catalog.execute("select value from ducklake_metadata where key = 'data_path'")
-    assert named == f"{tmp_path}/lake/files/"
-    assert [(o.error, o.added, o.changed) for o in again] == [(None, 0, 0)] * 2
-    assert flaws(sim, [ENDPOINTS["groups"]]) == {}
-    assert not (tmp_path / "lake").exists()
 
 
 @pytest.fixture

@@ -169,19 +169,6 @@ def test_a_response_that_arrives_byte_by_byte_times_out(ask, start, more):
         ask(without_end(start, more, pause=0.01), timeout_seconds=0.1)
 
 
-FLOODS = {
-    "chunk extensions": (CHUNKED + b"1;", b"x" * 50_000),
-    "head": (OK + b"X-Name: ", b"x" * 50_000),
-    "headers": (OK, b"X-Name: x\r\n" * 5_000),
-}
-
-
-@pytest.mark.parametrize(("start", "more"), FLOODS.values(), ids=FLOODS)
-def test_an_endless_header_section_is_refused(ask, start, more):
-    with pytest.raises(Unreachable):
-        ask(without_end(start, more))
-
-
 def test_all_attempts_for_a_page_end_at_the_time_limit_even_in_mid_response(ask):
     with pytest.raises(Unreachable, match=r"within 0\.3 s, over all attempts"):
         ask(

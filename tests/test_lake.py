@@ -179,17 +179,6 @@ def test_a_size_of_row_groups_that_a_user_has_set_is_kept(lake_path):
         assert count(lake, "meta.calls") == 0
 
 
-def test_a_size_of_row_groups_that_a_lake_without_our_tables_has_is_kept(tmp_path):
-    with duckdb.connect(config=UNCHECKED) as own:
-        own.execute(attach_statements(tmp_path))
-        own.execute("call lake.set_option('parquet_row_group_size', 20480)")
-    with open_lake(tmp_path) as lake:
-        assert lake.rows(
-            "select value from lake.options() where option_name = 'parquet_row_group_size'"
-        ) == [("20480",)]
-        assert count(lake, "raw.alerts") == 0
-
-
 def test_a_file_is_written_in_row_groups_of_the_size_of_the_lake(lake_path):
     rows = f"range({ROW_GROUP_ROWS + 1}) t(i)"
     with open_lake(lake_path, threads=1) as lake:
@@ -263,18 +252,6 @@ def test_a_corrupt_catalog_is_a_clear_error(lake_path, read_only):
         pass
 
     assert "fleetlake check" in failure.value.remedy
-
-
-def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-
-    with (
-        pytest.raises(LakeError, match="Cannot write to") as failure,
-        open_lake(tmp_path / "file"),
-    ):
-        pass
-
-    assert "FLEETLAKE_LAKE" in failure.value.remedy
 
 
 @pytest.mark.parametrize("name", ["it's a lake", 'a "b"; c[d]#e%20f* ü'])
@@ -560,21 +537,6 @@ def test_a_commit_that_fails_midway_leaves_nothing_behind(lake, monkeypatch, ste
     assert commit(lake, load_of(ALERTS, alert(7))).added == 1
 
 
-def test_a_failed_commit_can_be_retried(lake, monkeypatch):
-    load = full_load()
-
-    def fail(*_: Any) -> None:
-        raise LakeError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(commits, "set_watermarks", fail)
-        with pytest.raises(LakeError):
-            commit(lake, load)
-
-    assert commit(lake, load) == Committed(2, 0, 1)
-    assert count(lake, "meta.loads") == 1
-
-
 def test_a_load_requested_twice_is_committed_once(lake):
     load = full_load()
     first = commit(lake, load)
@@ -639,11 +601,6 @@ def test_an_empty_load_moves_no_watermark_back(lake):
     assert count(lake, "meta.watermarks") == 1
 
 
-def test_a_stream_never_loaded_has_no_watermark_and_nothing_proven(lake):
-    assert watermark(lake, "default", ALERTS) is None
-    assert proven_intervals(lake, "default", ALERTS) == {}
-
-
 def test_proven_ranges_join_by_partition_and_by_profile(lake):
     def prove(partition: str, start: int, end: int, profile: str = "default") -> None:
         proven = {partition: [Interval(NOON + start * HOUR, NOON + end * HOUR)]}
@@ -682,15 +639,6 @@ def test_a_misfit_is_stored_once_however_often_it_is_received(lake):
 
     assert (first.quarantined, again.quarantined, elsewhere.quarantined) == (2, 0, 1)
     assert count(lake, "meta.quarantine") == 3
-
-
-def test_a_misfit_of_a_load_that_is_committed_twice_is_counted_once(lake):
-    load = load_of(ALERTS, rejects=[RejectedRecord("odd", '{"a":1}')])
-
-    commit(lake, load)
-    commit(lake, load)
-
-    assert lake.rows("select times_seen from meta.quarantine") == [(1,)]
 
 
 def test_misfits_of_a_stream_that_differ_only_by_time_are_two_and_by_host_are_one(lake):
@@ -803,23 +751,6 @@ def test_a_change_to_or_from_null_is_a_change(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "a"})
 
     assert [row[0] for row in versions(lake, GROUPS, "name")] == ["a", None, "a"]
-
-
-def test_the_same_content_in_another_spelling_makes_no_version(lake, snapshot):
-    one = {"id": "1", "account": "https://us0.svc.example/accounts/157/", "configuration": {"a": 1}}
-    snapshot(GROUPS, {**one, "resource_url": "https://us0.svc.example/groups/1/"})
-
-    done = snapshot(
-        GROUPS,
-        {
-            **one,
-            "account": "https://www.svc.example/accounts/157/",
-            "resource_url": "https://www.svc.example/groups/1/",
-        },
-    )
-
-    assert (done.added, done.changed) == (0, 0)
-    assert len(versions(lake, GROUPS, "id")) == 1
 
 
 @pytest.mark.parametrize("member", ["configuration", "unknown"])
@@ -1126,16 +1057,6 @@ def test_only_one_process_at_a_time_loads_a_stream(tmp_path):
             pass
 
     with stream_lock(tmp_path, "alerts"):
-        pass
-
-
-def test_a_lock_is_released_when_its_work_fails(tmp_path):
-    with pytest.raises(Crash), stream_lock(tmp_path, "alerts"):
-        raise Crash
-    with pytest.raises(Crash), commit_lock(tmp_path):
-        raise Crash
-
-    with stream_lock(tmp_path, "alerts"), commit_lock(tmp_path):
         pass
 
 

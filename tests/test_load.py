@@ -368,21 +368,6 @@ def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
     assert KEYS["mgr_api_key"] not in str(failure.value)
 
 
-def test_the_cause_of_an_unexpected_error_is_cut_to_300_characters(
-    sim: Sim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(*_: Any, **__: Any) -> None:
-        raise IndexError("no such place " * 100)
-
-    monkeypatch.setattr("fleetlake.loading.run.commit_load", failing)
-    [users] = sim.ingest("users")
-
-    assert users.error is not None
-    cause = users.error.what.removeprefix("users stopped at an unexpected error: ")
-    assert cause.startswith("IndexError: no such place")
-    assert len(cause.removesuffix(".")) == 300
-
-
 def test_a_bug_is_reported_before_other_failures() -> None:
     failures = [LakeError("full"), StreamFailed("a bug"), LakeError("full")]
     outcomes = [Outcome(endpoint="users", error=failure) for failure in failures]

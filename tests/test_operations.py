@@ -271,21 +271,6 @@ def test_a_list_without_event_times_cannot_be_backfilled(sim: Sim) -> None:
         backfill(sim.settings(), "routers", Interval(NOW - DAY, NOW), transport=sim.transport)
 
 
-def test_an_unknown_member_is_kept_and_first_seen_is_recorded(sim: Sim) -> None:
-    added = Rewriting(sim, {'"friendly_info"': '"severity":{"level":3},"friendly_info"'})
-
-    sim.ingest("alerts", transport=added)
-
-    [(extra, count)] = rows(
-        sim, "select any_value(_extra), count(*) from raw.alerts where _extra is not null"
-    )
-    assert count == len(sim.truth("alerts", NOW - timedelta(seconds=60)))
-    assert extra == '{"severity":{"level":3}}'
-    assert rows(sim, "select endpoint, member, example from meta.schema_drift") == [
-        ("alerts", "severity", '{"level":3}')
-    ]
-
-
 def test_each_unknown_member_has_its_own_first_seen_time(sim: Sim) -> None:
     first = Rewriting(sim, {'"friendly_info"': '"severity":3,"friendly_info"'})
     second = Rewriting(sim, {'"friendly_info"': '"severity":4,"a.b":[5],"":6,"friendly_info"'})
@@ -296,19 +281,6 @@ def test_each_unknown_member_has_its_own_first_seen_time(sim: Sim) -> None:
 
     noted = rows(sim, "select member, example from meta.schema_drift order by member")
     assert noted == [('""', "6"), ('"a.b"', "[5]"), ("severity", "3")]
-
-
-def test_a_value_of_a_changed_type_is_kept_with_its_row(sim: Sim) -> None:
-    changed = Rewriting(sim, {'"altitude_meters":': '"altitude_meters":"about ",  "x":'})
-
-    [outcome] = [o for o in sim.ingest("locations", transport=changed) if o.endpoint == "locations"]
-
-    assert outcome.error is None
-    assert outcome.quarantined == 0
-    assert outcome.added == len(sim.truth("locations"))
-    [(altitude, extra)] = rows(sim, "select altitude_meters, _extra from raw.locations limit 1")
-    assert altitude is None
-    assert "about" in extra
 
 
 def test_a_record_without_its_key_waits_in_quarantine_until_it_can_be_read(sim: Sim) -> None:
@@ -346,16 +318,6 @@ def test_quarantined_records_of_a_busy_stream_wait_and_the_retry_reports_it(
         assert [record.endpoint for record in quarantined(lake)] == ["users"]
         assert "Another process is loading users" in caplog.text
         assert retry_quarantined(lake) == (1, 0)
-
-
-def test_a_broken_record_received_again_is_not_quarantined_again(sim: Sim) -> None:
-    first = sim.truth("users")[0]["id"]
-    broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})
-
-    sim.ingest("users", transport=broken)
-    sim.ingest("users", transport=broken)
-
-    assert rows(sim, "select count(*) from meta.quarantine") == [(1,)]
 
 
 def test_an_acknowledged_record_is_kept_and_not_reported_again(
@@ -655,25 +617,3 @@ def test_a_command_that_finds_the_lake_busy_ends_with_a_code_of_its_own(
     assert code == 12
     assert "Error: Another process is loading alerts." in said
     assert "Run again when it has ended" in said
-
-
-def test_history_has_a_version_per_change_and_closes_removed_records(loaded: Sim) -> None:
-    name = loaded.truth("users")[0]["last_name"]
-    everyone = len(loaded.truth("users"))
-    loaded.ingest(
-        "users", transport=Rewriting(loaded, {f'"last_name":"{name}"': '"last_name":"Newname"'})
-    )
-
-    [(count, renamed)] = rows(
-        loaded,
-        "select count(*), count(*) filter (last_name = 'Newname') from raw.users "
-        "where valid_to is null",
-    )
-    closed = rows(
-        loaded,
-        f"select count(*) from raw.users where valid_to is not null and last_name = '{name}'",
-    )
-    assert count == everyone
-    assert renamed >= 1
-    assert closed == [(renamed,)]
-    assert ENDPOINTS["users"].mode == "history"

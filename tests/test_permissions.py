@@ -24,7 +24,6 @@ from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import atomic_files, file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
-from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.doctor import exposed_paths, run_checks
 from fleetlake.publishing.publish import publish
@@ -299,15 +298,6 @@ def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_pa
     assert "secret-key" not in found + remedy
 
 
-def test_a_lock_held_by_this_user_is_busy_and_not_an_error(lake_path):
-    with (
-        stream_lock(lake_path, STREAM),
-        pytest.raises(StreamBusy, match="Another process is loading"),
-        stream_lock(lake_path, STREAM),
-    ):
-        pass
-
-
 @pytest.mark.parametrize("name", [STREAM, "commit"])
 def test_a_lock_file_of_another_user_is_reported_at_once(lake_path, monkeypatch, name):
     def hold():
@@ -355,27 +345,6 @@ def test_the_kernels_list_says_which_user_holds_a_lock(tmp_path, monkeypatch):
     assert file_locks._holder(file) == os.geteuid()  # noqa: SLF001 - the message depends on it
     kernels_list.write_text("")
     assert file_locks._holder(file) is None  # noqa: SLF001 - likewise
-
-
-def test_a_lock_file_that_cannot_be_opened_names_its_owner(tmp_path, monkeypatch):
-    file = tmp_path / "a.lock"
-    file.touch()
-    real = os.open
-
-    def refuse(path, *more, **options):
-        if str(path) == str(file):
-            raise PermissionError(13, "Permission denied", str(file))
-        return real(path, *more, **options)
-
-    monkeypatch.setattr(os, "open", refuse)
-    monkeypatch.setattr(file_locks.os, "geteuid", lambda: STRANGER)
-    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which is trusted
-
-    with (
-        pytest.raises(LakeError, match=f"{file} belongs to user '?\\w+"),
-        file_lock(file, seconds=0),
-    ):
-        pass
 
 
 def test_a_symbolic_link_planted_as_a_lock_file_is_refused_and_its_target_left_alone(lake_path):

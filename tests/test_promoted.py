@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from fleetlake.cli import app
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
@@ -25,7 +23,6 @@ from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
-from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
 from tests.support.loads import commit, load_of_rows
 from tests.support.sim import NOW, Sim, copied, loaded_sim
@@ -117,20 +114,6 @@ def test_members_are_listed_with_an_example_until_they_are_promoted(drifting: Si
     assert (before.kind, after.kind) == (None, Kind.JSON)
 
 
-@pytest.mark.proof
-def test_status_counts_the_members_that_were_not_promoted(drifting: Sim) -> None:
-    def waiting() -> int:
-        with open_lake(drifting.settings().lake, read_only=True) as lake:
-            found = stream_statuses(lake, now=NOW, calls_per_minute=450)
-        return next(stream.drifted for stream in found if stream.endpoint == "alerts")
-
-    before = waiting()
-    promoted(drifting, "alerts")
-
-    assert before > 0
-    assert waiting() == before - 1
-
-
 def test_values_that_do_not_fit_the_chosen_type_stay_in_extra(drifting: Sim) -> None:
     before = rows(drifting, "select _extra from raw.groups order by id")
 
@@ -210,23 +193,6 @@ def test_a_demoted_member_returns_to_extra_with_every_value(drifting: Sim) -> No
     assert (again.added, again.changed, again.error) == (0, 0, None)
 
 
-def test_the_commands_promote_and_demote_and_name_column_and_rows(
-    drifting: Sim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLEETLAKE_LAKE", str(drifting.settings().lake))
-    [(held,)] = rows(drifting, "select count(*) from raw.groups")
-    said = [
-        CliRunner().invoke(app, ["records", "columns", verb, "groups", NEW]).output
-        for verb in ("promote", "demote")
-    ]
-
-    assert said == [
-        f"raw.groups.{NEW} JSON: {held} rows filled.\n",
-        f"raw.groups.{NEW} is dropped; `_extra` has its value again in {held} rows.\n",
-    ]
-    assert NEW not in columns_of(drifting, "groups")
-
-
 def test_part_of_a_member_returns_to_its_place(drifting: Sim) -> None:
     sent = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts order by all")]
     promoted(drifting, "alerts", f"{NEW}.level")
@@ -236,14 +202,6 @@ def test_part_of_a_member_returns_to_its_place(drifting: Sim) -> None:
 
     back = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts")]
     assert sorted(map(str, map(sorted_items, back))) == sorted(map(str, map(sorted_items, sent)))
-
-
-def test_a_demoted_member_can_be_promoted_again(drifting: Sim) -> None:
-    first = promoted(drifting, "groups")
-    with open_lake(drifting.settings().lake) as lake:
-        demote(lake, ENDPOINTS["groups"], NEW)
-
-    assert promoted(drifting, "groups") == first
 
 
 def test_a_member_that_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:

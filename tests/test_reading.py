@@ -265,22 +265,6 @@ def test_a_failed_page_ends_the_read_with_its_error_and_proven_ranges_stay_corre
 
 
 @EACH_STREAM
-@COSTLY
-@given(moments=moments(), most=st.integers(1, 8))
-def test_an_abandoned_read_can_be_finished_from_its_proven_ranges(endpoint, moments, most):
-    model = Model(endpoint)
-    for moment in moments:
-        model.add(moment)
-
-    first = read_all(model, spans_for(endpoint, [1], WHOLE), most=most)
-    proven = [interval for intervals in first.proven.values() for interval in intervals]
-    holes = subtract(WHOLE, proven)
-    rest = read_all(model, [s for hole in holes for s in spans_for(endpoint, [1], hole)])
-
-    assert first.keys | rest.keys == model.keys()
-
-
-@EACH_STREAM
 def test_no_call_is_under_way_once_an_abandoned_read_is_closed(endpoint):
     model = Model(endpoint)
     for minute in range(40):

@@ -367,12 +367,6 @@ def test_a_page_truncated_anywhere_is_never_read_as_a_shorter_page(endpoint):
             read_page(endpoint, body[:length])
 
 
-def test_an_empty_page_is_read_as_an_empty_page():
-    page = read_page(ENDPOINTS["alerts"], a_page(ENDPOINTS["alerts"], []))
-
-    assert (page.count, page.rows.num_rows, page.rejects, page.is_last) == (0, 0, (), True)
-
-
 odd_values = st.sampled_from(
     [
         *[None, True, False, 0, 1, 7, -3, 1.0, 1.5, 10**18, 2**63, 10**30, "", "null", "true"],

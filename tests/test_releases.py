@@ -181,11 +181,6 @@ def test_tables_with_columns_unknown_to_this_release_are_loaded(sim: Sim) -> Non
 NOTED = "select format_version, release from meta.lake"
 
 
-def test_a_new_lake_records_its_format_and_release(lake_path: Path) -> None:
-    with open_lake(lake_path, read_only=True) as lake:
-        assert lake.rows(NOTED) == [(newest_format(), this_release())]
-
-
 @pytest.mark.parametrize(
     "left",
     ["drop table meta.lake", pytest.param("delete from meta.lake", marks=pytest.mark.proof)],

@@ -313,15 +313,6 @@ def test_more_days_than_a_calendar_has_are_refused(lake_path: Path) -> None:
         assert lake.rows("select * from meta.retention") == []
 
 
-def test_days_come_from_a_table_of_the_settings_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "fleetlake.toml").write_text("[retention]\nhistorical_locations = 90\n")
-    monkeypatch.chdir(tmp_path)
-
-    assert Settings().retention == {"historical_locations": 90}
-
-
 def test_a_clock_far_ahead_of_the_newest_record_deletes_nothing(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from fleetlake.errors import SettingsError
 from fleetlake.settings import ClockTrust, Settings, load_settings, unknown_variables
-from fleetlake.settings.contract_words import KEY_HEADERS
 
 KEYS = {
     "FLEETLAKE_PORTAL_API_ID": "PORTALID-1f0c",
@@ -44,18 +43,6 @@ def test_the_defaults_apply_without_any_setting():
     assert settings.calls_per_minute == 450
     assert settings.header_names is None
     assert settings.clock is ClockTrust.CHECKED
-
-
-def test_the_environment_is_read(monkeypatch):
-    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
-    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MINUTE", "0")
-    monkeypatch.setenv("FLEETLAKE_HEADER_NAMES", "X-A, X-B,X-C,X-D")
-
-    settings = load_settings()
-
-    assert settings.service_root() == "https://svc.example/api/v2/"
-    assert settings.calls_per_minute == 0
-    assert settings.header_names == ("X-A", "X-B", "X-C", "X-D")
 
 
 def test_the_file_is_read_and_the_environment_takes_precedence(monkeypatch):
@@ -193,11 +180,6 @@ def test_blanks_around_a_key_are_not_part_of_it(monkeypatch):
     monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", " MGRKEY-b04ce1a2\n")
 
     assert load_settings().keys()["X-MGR-API-KEY"] == "MGRKEY-b04ce1a2"
-
-
-@pytest.mark.usefixtures("_keys")
-def test_the_four_keys_have_the_contracts_names():
-    assert load_settings().keys() == dict(zip(KEY_HEADERS, KEYS.values(), strict=True))
 
 
 @pytest.mark.parametrize("missing", KEYS)

@@ -1,6 +1,5 @@
 """The shell: interactive SQL on a lake that others may write at the same time."""
 
-import json
 import os
 import pty
 import readline
@@ -77,14 +76,6 @@ def test_a_failed_statement_leaves_no_implicit_transaction_open(tmp_path, capsys
     out = capsys.readouterr().out
     assert "42" in out
     assert "ransaction" not in out
-
-
-@pytest.mark.proof
-def test_each_statement_of_a_line_prints_its_result(env):
-    out = typed("set timezone = 'UTC'; select 40 + 2; select max(trip_id) from marts.trips;", env)
-
-    assert "Success" not in out
-    assert 0 < out.index("42") < out.index("699")
 
 
 def test_the_shell_cannot_change_the_lake(env, tmp_path):
@@ -396,21 +387,6 @@ def test_a_syntax_error_is_shown_without_unrelated_advice(run):
 
     assert "selec" in error.what
     assert not error.remedy
-
-
-def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
-    record = json.dumps({"id": 1, "description": "two words " * 40})
-    with open_lake(tmp_path / "lake") as lake:
-        lake.execute(
-            "insert into meta.quarantine by name select 'default' as account_profile, "
-            "'routers' as endpoint, 'no id' as reason, ?::varchar as raw, now() as quarantined_at",
-            [record],
-        )
-
-    said, raw = run("records", "quarantine", "show").output.splitlines()
-
-    assert said == "routers: no id"
-    assert raw.strip() == record
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from fleetlake.lake.loads import ShrinkRule, Whole
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
-from fleetlake.monitoring.status import stream_statuses
 from tests.support.loads import commit
 from tests.support.sim import KEYS, NOW, Sim, loaded_sim
 from tests.test_lake import load_of
@@ -256,15 +255,6 @@ def test_a_small_fleet_may_lose_most_of_its_routers(make_sim: Any) -> None:
 
     assert outcome.error is None
     assert len(current(sim)) == 1
-
-
-def test_status_shows_how_many_records_are_missing(fleet: Sim) -> None:
-    load(fleet, "routers", routers=nothing)
-
-    with open_lake(fleet.settings().lake, read_only=True) as lake:
-        found = stream_statuses(lake, now=NOW, calls_per_minute=450)
-
-    assert {s.endpoint: s.absent for s in found if s.absent} == {"routers": 10}
 
 
 def test_a_list_of_unreadable_records_is_not_an_empty_list(fleet: Sim) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.status import STALE_AFTER, push_lines, summary_lines
+from fleetlake.cli.status import STALE_AFTER, summary_lines
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
@@ -17,7 +17,6 @@ from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.run_log import StaleMart
 from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
-from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
@@ -55,35 +54,6 @@ def test_a_mart_that_could_not_be_built_is_a_problem() -> None:
     assert [*summary_lines(found, NOW)][1:] == [
         "- The mart trips is stale, first 3 h ago: run `fleetlake build`, which says why."
     ]
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (
-            {"holes": 3},
-            "alerts has 3 holes: if no load is running, run `fleetlake ingest alerts`.",
-        ),
-        (
-            {"complete_until": NOW + timedelta(hours=40)},
-            "alerts is marked complete until 2026-",
-        ),
-        (
-            {"quarantined": 2},
-            "2 records of alerts could not be stored: see `fleetlake records quarantine",
-        ),
-        ({"retention": EXPIRING}, "alerts is at risk: run `fleetlake ingest alerts`."),
-        (
-            {"loaded_at": NOW - timedelta(days=3)},
-            "alerts was last loaded 3 d ago: run `fleetlake ingest alerts`.",
-        ),
-    ],
-)
-def test_every_problem_comes_with_a_remedy(fault: dict[str, object], said: str) -> None:
-    [first, then] = reported(GOOD, replace(GOOD, endpoint="alerts", **fault))
-
-    assert first.startswith("1 problem found; the last load was 10 min ago")
-    assert then.startswith(f"- {said}")
 
 
 def test_a_limit_that_is_only_reached_is_no_problem_yet() -> None:
@@ -141,13 +111,6 @@ def test_a_stream_whose_first_load_was_stopped_is_reported_as_partly_loaded() ->
         "- users is only partly loaded: `fleetlake ingest` loads the rest."
     ]
     assert reported(begun) == ["Only partly loaded so far: run `fleetlake ingest`."]
-
-
-def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
-    [_, said] = reported(GOOD, gaps=(LOST, LOST))
-
-    assert said.startswith("- activity_logs of west lost records")
-    assert "`fleetlake records gaps`" in said
 
 
 def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:
@@ -282,13 +245,3 @@ def test_status_uses_this_machines_clock_unless_the_services_is_trusted(
 
         assert lake_now(lake, ClockTrust.CHECKED) == NOW
         assert lake_now(lake, ClockTrust.SERVICE) == ahead
-
-
-def test_calls_that_pushes_spared_are_mentioned():
-    status = LakeStatus(
-        streams=[], open_gaps=[], pushes=PushStatus(alerts=1, received_at=NOW, spared_calls=11)
-    )
-
-    assert [*push_lines(status, NOW)][1:] == [
-        "11 calls spared in the last day: polls wait while pushes bring all alerts."
-    ]

@@ -156,53 +156,12 @@ def test_a_reset_connection_is_an_error_and_the_next_request_opens_a_new_one():
     assert talk(serve, ask_again) == (b"hello", 2)
 
 
-def test_unsolicited_bytes_do_not_answer_the_next_request():
-    foreign = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nforeign"
-
-    answers, connections = talk(answering(HELLO + foreign, HELLO), ask_twice)
-
-    assert answers == [b"hello", b"hello"]
-    assert connections == 2
-
-
-def test_an_abandoned_response_does_not_answer_the_next_request():
-    is_asked, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await asked(reader)
-        if b"late/" in request:
-            is_asked.set()
-            await may_answer.wait()
-            writer.write(HELLO.replace(b"hello", b"stale"))
-        else:
-            may_answer.set()
-            writer.write(HELLO)
-
-    async def give_up(client: Client) -> bytes:
-        late = asyncio.create_task(client.get("late/", {}, bytes))
-        await is_asked.wait()
-        late.cancel()
-        return await ask(client)
-
-    assert talk(serve, give_up) == (b"hello", 2)
-
-
 def test_a_silent_service_times_out():
     async def ask_in_vain(client: Client) -> None:
         with pytest.raises(Unreachable, match="no more data in time"):
             await ask(client)
 
     talk(answering(b"", closes=False), ask_in_vain, seconds=0.05)
-
-
-def test_a_slow_response_is_accepted_while_it_makes_progress():
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
-        for byte in HELLO:
-            writer.write(bytes([byte]))
-            await asyncio.sleep(0.01)
-
-    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in total
 
 
 @pytest.fixture(scope="module")

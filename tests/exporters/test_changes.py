@@ -52,14 +52,6 @@ def test_a_row_changed_twice_counts_once_and_a_reverted_row_not_at_all(lake):
     assert net(lake, then) == ({(1, "c")}, {1, 3}, {3})
 
 
-def test_a_row_inserted_and_deleted_between_two_exports_is_not_exported(lake):
-    then = mark_of(lake, TRIPS)
-    lake.execute("insert into marts.trips values (99, 'short-lived')")
-    lake.execute("delete from marts.trips where trip_id = 99")
-
-    assert net(lake, then) == (set(), set(), set())
-
-
 @pytest.mark.proof
 def test_maintenance_between_two_exports_neither_adds_nor_hides_changes(lake):
     then = mark_of(lake, TRIPS)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, files
-from fleetlake.exporters.export import export, open_exporter
+from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from tests.exporters.targets import listed
 
@@ -70,19 +70,6 @@ def test_rows_that_come_and_go_between_two_exports_write_no_file(lake, tmp_path)
     send(lake, tmp_path / "out")
 
     assert names(tmp_path / "out") == before
-
-
-@pytest.mark.usefixtures("abroad")
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_times_in_text_files_are_utc_in_any_time_zone_of_the_machine(lake, tmp_path, kind):
-    lake.execute(
-        "create or replace table marts.trips as select timestamptz '2026-11-01 00:00:00Z' as at"
-    )
-
-    send(lake, tmp_path, kind)
-
-    [file] = listed(tmp_path / "trips")
-    assert "2026-11-01 00:00:00+00" in Path(file).read_text()
 
 
 @pytest.mark.parametrize("may_write", [True, False], ids=["its owner", "a reader"])
@@ -142,19 +129,6 @@ def test_an_unreadable_file_list_is_treated_as_missing(lake, tmp_path):
 
         assert send(lake, tmp_path / "out") == 1000, damaged
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
-
-
-def test_files_of_an_export_that_cannot_be_continued_are_removed_first(lake, tmp_path):
-    send(lake, tmp_path / "out")
-    manifest = tmp_path / "out" / "trips" / files.MANIFEST
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"mark": "{}"}))
-
-    exporter = open_exporter(TARGETS["parquet"], SecretStr(str(tmp_path / "out")))
-    mark = exporter.mark("trips")
-    exporter.close()
-
-    assert mark is None
-    assert [*(tmp_path / "out" / "trips").glob("*.parquet")] == []
 
 
 def test_no_file_is_left_in_the_temporary_folder(lake, tmp_path, monkeypatch):

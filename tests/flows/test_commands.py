@@ -35,8 +35,6 @@ UNANSWERED = (
     [
         ("worker", *UNSET),
         ("setup", *UNANSWERED),
-        ("worker", *UNANSWERED),
-        ("setup", *UNSET),
     ],
 )
 def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_there_is_none(

@@ -2,7 +2,6 @@
 
 import ast
 import subprocess
-import sys
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -138,27 +137,6 @@ def test_run_that_starts_shards_loads_the_lists_that_save_calls_for_them():
     rest = endpoints_of(Group.SERIES, is_divisible=False)
     assert {m.endpoint for m in moved if m} <= set(rest)
     assert sorted(divided + rest) == sorted(endpoints_of(Group.SERIES))
-
-
-def test_nothing_outside_flows_needs_prefect_to_be_imported():
-    """Prefect takes seconds to import and is an optional extra: core and command do not need it."""
-    allowed = {"cli/prefect/setup.py", "cli/prefect/up.py"}
-    guilty = []
-    for file in (ROOT / "src/fleetlake").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module]
-            if any(n.split(".")[0] in {"prefect", "flows"} for n in names):
-                guilty.append(file.relative_to(ROOT / "src/fleetlake").as_posix())
-
-    assert set(guilty) <= allowed
-
-
-def test_command_starts_without_importing_prefect():
-    code = "import sys, fleetlake.cli; sys.exit('prefect' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("refusal", ["", "flow not found"])

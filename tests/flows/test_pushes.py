@@ -8,7 +8,6 @@ import pytest
 from fleetlake.cli.prefect.deployments import with_operator_choices
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
-from fleetlake.receiving.drain import Drained
 from fleetlake.settings import Settings
 from tests.flows.alone import Alone
 from tests.support.alert_messages import NOON, an_alert, push, with_id
@@ -124,11 +123,3 @@ def test_the_deployment_is_paused_until_an_operator_resumes_it():
     assert paused({}) == [True, None]
     assert paused({"pushes": False, "events": False}) == [False, None]
     assert paused({"pushes": True, "events": True}) == [True, True]
-
-
-def test_what_two_batches_brought_adds_up():
-    one = Drained(messages=3, alerts=2, dead_letters=1)
-
-    assert one + Drained(messages=1, tests=1) == Drained(
-        messages=4, alerts=2, dead_letters=1, tests=1
-    )

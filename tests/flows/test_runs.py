@@ -4,7 +4,6 @@
 import importlib
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, repeat
 
@@ -14,9 +13,8 @@ import pytest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Mode
 from fleetlake.lake import open_lake
-from fleetlake.lake.locks import stream_lock
 from fleetlake.planning.coverage import SETTLE
-from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
+from tests.flows.cases import OUT_OF_BOUNDS, answer_of_server
 
 pytestmark = [
     pytest.mark.proof,
@@ -144,56 +142,6 @@ def test_each_shard_is_started_once_though_the_server_is_down_for_a_while(monkey
     assert sorted(map(len, started.values())) == [1] * 5 + [2]
 
 
-def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, worker_environment):
-    from flows.backfill import backfill
-
-    now = remote_sim.now()
-    state = backfill(
-        "alerts", now - timedelta(hours=9), now - SETTLE, slice_hours=4, return_state=True
-    )
-    again = backfill("alerts", now - timedelta(hours=9), now - SETTLE, return_state=True)
-
-    start = now - timedelta(hours=9)
-    truth = [
-        record
-        for record in remote_sim.truth("alerts", now - SETTLE)
-        if datetime.fromisoformat(record["created_at"]) >= start
-    ]
-    assert rows_in(worker_environment / "lake", now)["alerts"] == len(truth)
-    assert state.message == f"{len(truth):,} rows added in 3 slices."
-    assert again.message == "0 rows added in 1 slice."
-    assert artifacts("backfill-alerts")["backfill-alerts"].data == 100
-
-
-@pytest.mark.usefixtures("worker_environment")
-@pytest.mark.parametrize(("parameters", "reported"), REFUSED_BACKFILLS)
-def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_progress(
-    parameters, reported, monkeypatch
-):
-    from flows import backfill as flow
-
-    shown = []
-    monkeypatch.setattr(flow, "create_progress_artifact", lambda *_, **__: shown.append(1))
-
-    state = flow.backfill(**parameters, return_state=True)
-
-    assert state.is_failed()
-    assert reported in state.message
-    assert not shown
-
-
-@pytest.mark.usefixtures("worker_environment")
-@pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
-def test_invalid_number_fails_the_run_before_it_does_anything(module, name, parameters):
-    flow = getattr(importlib.import_module(f"flows.{module}"), name)
-
-    state = flow(**parameters, return_state=True)
-
-    assert state.is_failed()
-    assert "Validation of flow parameters failed" in state.message
-    assert next(reversed(parameters)) in state.message
-
-
 @pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
 def test_invalid_number_is_refused_by_the_server_when_a_run_is_requested(
     prefect_server, module, name, parameters
@@ -210,49 +158,6 @@ def test_invalid_number_is_refused_by_the_server_when_a_run_is_requested(
 
     assert refused.is_client_error, refused.text
     assert next(reversed(parameters)) in refused.text
-
-
-def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
-    from fleetlake.endpoints.groups import Group
-    from flows.ingest import ingest
-
-    lake = worker_environment / "lake"
-    with stream_lock(lake, "activity_logs"):
-        state = ingest(Group.ACTIVITY, return_state=True)
-
-    assert (state.is_completed(), state.name) == (True, "Skipped")
-    assert "activity_logs" in state.message
-
-
-@pytest.mark.usefixtures("worker_environment")
-def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog):
-    from fleetlake.endpoints.groups import Group
-    from flows.ingest import ingest
-
-    monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", "wrong-and-secret")
-
-    state = ingest(Group.ACTIVITY, return_state=True)
-
-    assert state.is_failed()
-    assert "wrong-and-secret" not in state.message + caplog.text
-
-
-@pytest.mark.usefixtures("worker_environment")
-def test_keys_come_from_secret_blocks_if_the_environment_has_none(monkeypatch):
-    from fleetlake.cli.prefect.setup import put_secrets
-    from fleetlake.settings import load_settings
-    from flows.credentials import settings_of_run
-
-    assert "fleetlake-mgr-api-key" in put_secrets(load_settings())
-    monkeypatch.delenv("FLEETLAKE_MGR_API_KEY")
-    monkeypatch.setenv("FLEETLAKE_PORTAL_API_ID", "from-the-environment")
-    load_settings.cache_clear()
-
-    settings = settings_of_run()
-
-    assert settings.mgr_api_key.get_secret_value() == "admin-key"
-    assert settings.portal_api_id.get_secret_value() == "from-the-environment"
-    assert "admin-key" not in repr(settings)
 
 
 @pytest.fixture

@@ -25,10 +25,15 @@ pytestmark = [
 STREAM = replace(GOOD, quarantined=1, drifted=2)
 
 
-@pytest.fixture(params=["in memory", pytest.param("at a server", marks=pytest.mark.proof)])
+at_a_server_too = pytest.mark.parametrize(
+    "sent", ["in memory", pytest.param("at a server", marks=pytest.mark.proof)], indirect=True
+)
+
+
+@pytest.fixture
 def sent(request, monkeypatch):
     """Capture the events instead of sending them, and keep the variables that record them."""
-    kept_at_server = request.param == "at a server"
+    kept_at_server = getattr(request, "param", "") == "at a server"
     request.getfixturevalue("prefect_server" if kept_at_server else "alone")
     from flows import signals
 
@@ -49,6 +54,7 @@ def lake_state(stream=STREAM, *gaps):
     return LakeState(now=NOW, status=LakeStatus(streams=[stream, quiet], open_gaps=list(gaps)))
 
 
+@at_a_server_too
 def test_a_finding_is_announced_only_once(sent):
     from flows.signals import announce_findings
 
@@ -169,6 +175,7 @@ def test_stream_is_announced_while_its_records_may_expire(sent, state, events):
     assert [name for name, _ in sent] == ["fleetlake.retention.at_risk"] * events
 
 
+@at_a_server_too
 def test_each_event_of_the_audit_trail_is_announced_once(sent, lake_path):
     from flows.signals import LAST_EVENT, Variable, announce_events
 

@@ -67,11 +67,6 @@ def test_a_full_build_is_planned_to_compute_everything(lake):
     assert (plan.options, plan.is_full) == (EVERYTHING, True)
 
 
-@pytest.mark.release
-def test_a_full_build_computes_everything(lake, built):
-    assert computed(build_marts(lake, is_full=True)) == computed(built[1])
-
-
 @pytest.mark.proof
 def test_the_next_build_computes_changes_that_a_selection_left_out(lake, add):
     add(lake, "activity_logs", LOGIN)
@@ -92,13 +87,6 @@ def forgetful(lake, add):
 @pytest.mark.proof
 def test_everything_is_planned_if_the_lake_no_longer_knows_what_changed(forgetful):
     assert planned(forgetful).options == EVERYTHING
-
-
-@pytest.mark.release
-def test_everything_is_computed_if_the_lake_no_longer_knows_what_changed(forgetful, built):
-    lake = forgetful
-
-    assert computed(build_marts(lake)) == computed(built[1])
 
 
 @pytest.mark.proof

@@ -12,11 +12,10 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import newest_snapshot
-from fleetlake.machine.file_locks import LockTaken
 from fleetlake.marts import build_marts, live
 from fleetlake.marts.catalogue import live_marts, live_tables
 from fleetlake.marts.dbt_process import DbtProcess
-from fleetlake.marts.live import live_builds, live_lock
+from fleetlake.marts.live import live_builds
 from fleetlake.marts.plan import SCRATCH, Built, plan_build, record_built, work_folder
 from fleetlake.marts.sql_project import project_digest, project_folder
 from tools.live_delay import content
@@ -107,15 +106,6 @@ def test_what_could_not_be_built_is_built_by_the_next_look(lake_path, monkeypatc
             look()
         monkeypatch.setattr(live, "build_marts", lambda *_, **__: "built")
         assert look() == "built"
-
-
-def test_one_process_at_a_time_follows_a_lake(lake_path):
-    with (
-        live_lock(lake_path, seconds=0),
-        pytest.raises(LockTaken),
-        live_lock(lake_path, seconds=0),
-    ):
-        pass
 
 
 def volume(lake):

@@ -459,18 +459,3 @@ def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkey
     page = (tmp_path / chores.SITE).read_text(encoding="utf-8")
     parents = r'"model\.fleetlake\.trips": \[[^]]*"model\.fleetlake\.location_track_points"'
     assert re.search(parents, page)
-
-
-@pytest.mark.release
-@pytest.mark.usefixtures("real_dbt")
-def test_the_docs_site_is_one_page_with_every_mart_and_its_lineage(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs"])
-
-    code = chores.main()
-
-    page = (tmp_path / chores.SITE).read_text(encoding="utf-8")
-    assert code == 0
-    assert all(mart["name"] in page for mart in marts())
-    parents = r'"model\.fleetlake\.trips": \[[^]]*"model\.fleetlake\.location_track_points"'
-    assert re.search(parents, page)

@@ -47,12 +47,3 @@ def test_a_notebook_is_stored_with_its_outputs_small_and_without_paths(path):
     assert counts == [*range(1, len(counts) + 1)]
     assert len(text) < MOST_BYTES
     assert not any(word in text for word in ("/tmp", "/home", "/root", "Traceback"))
-
-
-def test_there_is_a_notebook_for_each_of_four_questions():
-    assert {path.stem for path in NOTEBOOKS} == {
-        "battery-replacement-plan",
-        "coverage-map",
-        "failover-review",
-        "write-your-own-mart",
-    }

@@ -120,31 +120,6 @@ def test_a_foreign_link_is_neither_followed_nor_replaced(lake, tmp_path, target)
     assert published.readlink() == tmp_path / target
 
 
-@pytest.mark.parametrize("name", ["a?b", "a\nb", "a\udcffb"])
-def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_written(lake, tmp_path, name):
-    place = tmp_path / name
-
-    with pytest.raises(LakeError, match=r"published folder .* cannot be used"):
-        publish(lake, place / "published")
-    with pytest.raises(LakeError, match=r"lake folder .* cannot be used"), open_lake(place):
-        pass
-    with pytest.raises(LakeError, match=r"export folder .* cannot be used"):
-        open_target(str(place), "parquet")
-
-    assert not place.exists()
-
-
-def test_a_lake_can_be_created_and_published_in_folders_with_odd_names(tmp_path):
-    root = tmp_path / "a#[b]*%20 'c' \"d\""
-
-    with open_lake(root / "lake") as opened:
-        opened.execute("create table marts.trips as select 1 as trip_id")
-    publish(root / "lake", root / "published")
-
-    with duckdb.connect(root / "published" / "fleet.duckdb", read_only=True) as reader:
-        assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
-
-
 def test_wildcards_in_a_folder_name_match_only_themselves(tmp_path):
     for name in ("[ab]*", "a1"):
         (tmp_path / name).mkdir()

@@ -1,8 +1,6 @@
 """From the journal into the lake: committed with the position, once, and kept if unreadable."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,12 @@ import pytest
 
 from fleetlake.alerting.alert_tail import AlertTail
 from fleetlake.care.maintenance import maintain
-from fleetlake.errors import LakeError, StreamBusy
+from fleetlake.errors import StreamBusy
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import drain_lock, quiet_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained, drain_all, drain_once, read_positions
 from fleetlake.receiving.journal_table import (
-    JOURNAL_FILE,
     JournalTable,
     JournalUnavailable,
     Position,
@@ -169,15 +166,6 @@ def test_many_messages_are_committed_in_limited_batches(lake_path, folder, monke
     assert drain_all(lake_path, folder) == Drained(messages=3, alerts=3)
 
 
-def test_a_batch_is_limited_by_bytes(lake_path, folder, monkeypatch):
-    monkeypatch.setattr(drain, "MOST_BYTES", 1_000)
-    push(folder, *(with_id(an_alert(n)) for n in range(4)))
-
-    batches = [drain_once(lake_path, folder) for _ in range(3)]
-
-    assert [(one.messages, one.has_more) for one in batches] == [(3, True), (1, False), (0, False)]
-
-
 class Killed(BaseException):
     """The process ended here."""
 
@@ -244,22 +232,6 @@ def journal_events(lake_path: Path) -> list[str]:
     return [one for (one,) in rows(lake_path, "select summary from meta.events order by 1")]
 
 
-def test_a_journal_older_than_the_lakes_position_is_read_anew_and_an_event_says_so(
-    lake_path, folder
-):
-    push(folder, with_id(an_alert(1)), with_id(an_alert(2)))
-    old = {file: file.read_bytes() for file in folder.iterdir()}
-    push(folder, with_id(an_alert(3)))
-    drain_once(lake_path, folder)
-    for file, content in old.items():
-        file.write_bytes(content)
-
-    assert drain_once(lake_path, folder) == Drained(messages=2, losses=1)
-    assert drain_once(lake_path, folder).is_nothing
-    [summary] = journal_events(lake_path)
-    assert "read from its beginning" in summary
-
-
 def test_a_lost_journal_is_an_event_and_the_messages_of_a_new_one_are_kept(lake_path, folder):
     push(folder, with_id(an_alert(1)))
     drain_once(lake_path, folder)
@@ -274,24 +246,6 @@ def test_a_lost_journal_is_an_event_and_the_messages_of_a_new_one_are_kept(lake_
     [summary] = journal_events(lake_path)
     assert "is lost or was replaced" in summary
     assert rows(lake_path, "select count(*) from meta.journal_positions") == [(1,)]
-
-
-def test_damage_in_a_journal_is_an_event_and_the_messages_around_it_are_kept(lake_path, folder):
-    push(folder, *(with_id(an_alert(n)) for n in (1, 2, 3)))
-    with closing(sqlite3.connect(folder / JOURNAL_FILE)) as connection, connection:
-        connection.execute("update messages set body = x'00' where number = 2")
-
-    assert drain_once(lake_path, folder) == Drained(messages=2, alerts=2, losses=1)
-    [summary] = journal_events(lake_path)
-    assert "is damaged: message 2" in summary
-
-
-def test_an_unreadable_journal_stops_the_drain_and_says_what_to_do(lake_path, folder):
-    push(folder, with_id(an_alert()))
-    (folder / JOURNAL_FILE).write_bytes(b"rubbish" * 999)
-
-    with pytest.raises(LakeError, match="move the folder away"):
-        drain_once(lake_path, folder)
 
 
 def test_only_one_process_drains_a_lake_and_maintenance_waits_for_it(lake_path, folder):

@@ -2,10 +2,7 @@
 
 import asyncio
 import os
-import random
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -100,22 +97,6 @@ def test_messages_are_read_back_in_order_with_the_time_of_their_arrival(folder):
     found = read(folder).messages
     assert [message.body for message in found] == [b"message 0", b"message 1", b"message 2"]
     assert [message.received_at for message in found] == [later(number) for number in range(3)]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"\x00\xff", b"SQLite format 3\x00" * 9, "é\n".encode() * 70_000],
-    ids=["empty", "not text", "like a database", "long"],
-)
-def test_a_body_of_any_bytes_is_kept_as_it_is(folder, body):
-    async def append() -> None:
-        journal = open_journal(folder)
-        await journal.append(body, ARRIVED)
-        await journal.close()
-
-    asyncio.run(append())
-
-    assert bodies(folder) == [body]
 
 
 def test_messages_that_arrive_while_the_disk_is_busy_are_committed_together(folder, disk):
@@ -325,21 +306,6 @@ def test_a_closed_journal_stores_nothing_and_closing_waits_for_what_was_accepted
     assert bodies(folder) == [b"accepted"]
 
 
-async def write_one(folder: Path, body: bytes, **options) -> Path:
-    journal = open_journal(folder, **options)
-    await journal.append(body, ARRIVED)
-    await journal.close()
-    return journal.path
-
-
-def test_each_start_continues_the_same_journal(folder):
-    for number in range(3):
-        write(folder, b"%d" % number)
-
-    assert bodies(folder) == [b"0", b"1", b"2"]
-    assert read(folder).losses == []
-
-
 def test_several_receivers_write_to_one_journal(folder):
     async def append() -> None:
         both = [open_journal(folder) for _ in range(2)]
@@ -402,58 +368,6 @@ def test_a_folder_that_cannot_be_created_is_an_error_in_plain_words(tmp_path):
 
     with pytest.raises(LakeError, match="Not a directory"):
         open_journal(tmp_path / "file" / "journal")
-
-
-WRITER = """
-import asyncio, sys
-from datetime import UTC, datetime
-from pathlib import Path
-from fleetlake.receiving.journal import open_journal
-
-async def write(journal, worker):
-    number = 0
-    while True:
-        body = f"{sys.argv[2]}-{worker}-{number}".encode() + b"." * (number * 37 % 3000)
-        await journal.append(body, datetime.now(UTC))
-        print(body.decode().rstrip("."), flush=True)
-        number += 1
-
-async def main():
-    journal = open_journal(Path(sys.argv[1]))
-    await asyncio.gather(*(write(journal, worker) for worker in range(16)))
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.proof
-def test_after_kills_every_message_whose_append_returned_is_read_once(folder):
-    rounds, chance = int(os.environ.get("JOURNAL_KILLS", "12")), random.Random(1)
-    acknowledged: list[bytes] = []
-    found: list[bytes] = []
-    until = 0
-
-    for number in range(rounds):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder), str(number)], stdout=subprocess.PIPE
-        ) as writer:
-            assert writer.stdout is not None
-            lines = [writer.stdout.readline() for _ in range(chance.randrange(1, 1500))]
-            batch = read(folder, until, limit=chance.randrange(1, 2000))  # while it is written
-            writer.kill()
-            acknowledged += [
-                line.strip() for line in (*lines, *writer.stdout) if line[-1:] == b"\n"
-            ]
-        while batch.messages:
-            assert batch.losses == []
-            found += [message.body.rstrip(b".") for message in batch.messages]
-            until = batch.until
-            delete(folder, until)
-            batch = read(folder, until, limit=chance.randrange(1, 2000))
-
-    assert len(acknowledged) > rounds
-    assert set(acknowledged) - set(found) == set()
-    assert len(found) == len(set(found))
 
 
 @pytest.mark.usefixtures("closed_files")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.alerting.poll_pace import SLOW_WAIT, PushEvidence, reason_to_poll
+from fleetlake.alerting.poll_pace import PushEvidence, reason_to_poll
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake, open_lake
 from fleetlake.loading.outcome import Outcome, outcome_line
@@ -53,10 +53,6 @@ def test_a_poll_waits_while_pushes_arrive_and_polls_confirm_them():
 )
 def test_a_poll_is_due_as_soon_as_anything_is_wrong_or_unknown(found, minutes):
     assert reason_to_poll(replace(ALL_WELL, **found), now=NOW + timedelta(minutes=minutes))
-
-
-def test_no_alert_waits_for_an_hour_if_the_schedule_runs_every_ten_minutes():
-    assert SLOW_WAIT + timedelta(minutes=10) < timedelta(hours=1)
 
 
 # --- what the lake knows ----------------------------------------------------------------------

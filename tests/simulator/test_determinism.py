@@ -56,7 +56,7 @@ def test_responses_at_a_time_do_not_depend_on_how_the_clock_reached_it():
 
 
 @section("Simulator: truth")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_served_record_is_in_the_truth(seed):
     service = start(seed=seed, days=1)
 
@@ -88,14 +88,6 @@ def test_clock_runs_at_its_speed(speed):
     wall[0] += 10
 
     assert simulation.clock.now() - before == round(10 * speed * 1e6)
-
-
-@section("Simulator: clock")
-@pytest.mark.parametrize(
-    "body", [{}, {"advance_seconds": -1}, {"advance_seconds": "1"}, {"advance_seconds": True}]
-)
-def test_clock_refuses_anything_but_a_step_forward(fresh: Service, body):
-    assert fresh.ask("POST", "/sim/clock", json=body).status_code == 400
 
 
 @section("Simulator: clock")

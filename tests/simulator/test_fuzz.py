@@ -119,19 +119,3 @@ def test_walk_by_offset_loses_and_repeats_nothing_while_others_create(make_servi
     key, methods = OFFSET_WALKS[path], ("POST", "PUT", "PATCH")
 
     asyncio.run(walk_while_others_write(service, f"/api/v2/{path}", key, SEED, methods))
-
-
-@section("Simulator: determinism")
-def test_equal_requests_get_equal_responses(make_service):
-    async def answers(service: Service) -> list[tuple[int, bytes]]:
-        fuzzer, found = Fuzzer(SEED), []
-        for _ in range(150):
-            request = fuzzer.request()
-            answer = await ask(service.app, request)
-            fuzzer.learn(request, answer)
-            found.append((answer.status, answer.body))
-        return found
-
-    first, second = (make_service(days=1, routers=10) for _ in range(2))
-
-    assert asyncio.run(answers(first)) == asyncio.run(answers(second))

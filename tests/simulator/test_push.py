@@ -164,25 +164,6 @@ def test_disabled_destination_gets_nothing(fresh: Service):
 
 
 @section("Events: Push alert notifications")
-def test_failure_and_suspension_raise_alerts_that_other_destinations_receive(fresh: Service):
-    subscribe(fresh, url="http://dead.test/")
-    subscribe(
-        fresh, url="http://alive.test/", types=("http_push_failure", "http_destination_suspended")
-    )
-
-    async def send(url, body, headers):
-        fresh.receiver.received.append((url, body, headers))
-        return "HTTP 502" if "dead" in url else None
-
-    fresh.app.state.simulation.pusher.send = send
-    fresh.advance(days=3)
-
-    pushed = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
-    raised = [a["type"] for a in fresh.truth("alerts") if a["type"].startswith("http_")]
-    assert pushed == raised == ["http_push_failure", "http_destination_suspended"]
-
-
-@section("Events: Push alert notifications")
 def test_a_destination_does_not_receive_the_alerts_about_its_own_failures(fresh: Service):
     subscribe(fresh, types=("failover_event", "http_push_failure"))
     fresh.receiver.error = "HTTP 502"

@@ -3,8 +3,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -133,19 +132,6 @@ def test_date_header_is_the_simulated_time(address: str):
     assert date == "Thu, 02 Jan 2031 03:04:05 GMT"
 
 
-@section("Simulator: server")
-def test_connection_is_kept_alive(address: str):
-    connection = HTTPConnection(address.removeprefix("http://"))
-    with closing(connection):
-        ports = []
-        for _ in range(2):
-            connection.request("GET", "/api/v2/products/?limit=1", headers=keys())
-            assert connection.getresponse().read()
-            ports.append(connection.sock.getsockname()[1])
-
-    assert ports[0] == ports[1]
-
-
 @section("Simulator: for people")
 def test_front_page_shows_fleet_clock_calls_and_how_to_connect(address: str):
     httpx.get(f"{address}/api/v2/groups/", headers=keys())
@@ -198,14 +184,3 @@ def test_bad_option_is_explained():
         status, output = simulate_with(option, *others)
         assert status == 2
         assert option.lstrip("-") in output
-
-
-@section("Simulator: for people")
-def test_process_with_a_bad_option_ends_without_a_traceback():
-    command = [sys.executable, "-m", "fleetsim", "--scenario", "nonsense"]
-
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert ended.returncode == 2
-    assert "scenario" in ended.stderr
-    assert "Traceback" not in ended.stderr

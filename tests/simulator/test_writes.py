@@ -159,6 +159,15 @@ def test_location_set_by_hand_replaces_the_earlier_one(fresh: Service):
     assert fresh.records(f"locations/?router={router}") == []
 
 
+@section("Endpoints: Other v2 endpoints")
+@pytest.mark.parametrize("place", [(90.1, 0), (0, -180.1), ("0", 0), (True, 0)])
+def test_location_outside_the_globe_or_not_a_number_is_refused(fresh: Service, place):
+    latitude, longitude = place
+    body = {"router": fresh.router_ids()[1], "latitude": latitude, "longitude": longitude}
+
+    assert is_validation(fresh.write("POST", "locations/", body))
+
+
 @section("Endpoints: configuration_managers")
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_new_configuration_is_a_new_version(fresh: Service, method):
