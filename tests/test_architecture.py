@@ -239,7 +239,7 @@ def test_no_two_public_classes_share_a_name():
 
 
 def test_only_the_endpoint_table_names_an_endpoint():
-    migrations = "fleetlake.lake.evolution.migrations"  # names tables as they were
+    migrations = "fleetlake.lake.evolution.format"  # names tables as they were
     naming = {
         (module_of(file), name)
         for file in FILES

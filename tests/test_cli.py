@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from fleetlake import errors
 from fleetlake.cli import app
-from fleetlake.cli.instants import instant
+from fleetlake.cli.formats import instant
 from fleetlake.cli.verify import _remedy
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path

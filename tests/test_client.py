@@ -30,8 +30,7 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
-from fleetlake.service.client import Client
-from fleetlake.service.network import tls_context
+from fleetlake.service.client import Client, tls_context
 from fleetlake.settings import Settings
 
 KEYS = {

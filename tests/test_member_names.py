@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.lake.evolution.member_names import (
+from fleetlake.lake.evolution.member_values import (
     LONGEST_NAME,
     RESERVED,
     column_name,

@@ -19,7 +19,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.evolution.migrations import (
+from fleetlake.lake.evolution.format import (
     MIGRATIONS,
     Migration,
     RetypeColumn,
@@ -61,7 +61,7 @@ TO_REAL = RetypeColumn(endpoint="groups", member="name", old=Kind.INTEGER, new=K
 @pytest.fixture(autouse=True)
 def of_the_first_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this release write lakes of the first format until a test gives it migrations."""
-    monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", ())
+    monkeypatch.setattr("fleetlake.lake.evolution.format.MIGRATIONS", ())
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Migrations:
             Migration(about=f"change {number}", steps=steps)
             for number, steps in enumerate(migrations, start=1)
         ]
-        monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", tuple(rows))
+        monkeypatch.setattr("fleetlake.lake.evolution.format.MIGRATIONS", tuple(rows))
 
     return give
 
@@ -137,7 +137,7 @@ def test_seconds_in_extra_move_to_their_column_and_start_no_version(
     with release_with(before, instead_of="net_devices"), open_lake(tmp_path / "lake") as lake:
         commit(lake, load_of(before, *sent))
         misfit = lake.rows("select uptime, _extra->>'uptime' from raw.net_devices where id = 1")
-    monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", RELEASED)
+    monkeypatch.setattr("fleetlake.lake.evolution.format.MIGRATIONS", RELEASED)
 
     grown = [{**one, "uptime": one["uptime"] + 3600.5} for one in sent[:2]]
     with open_lake(tmp_path / "lake") as lake:
@@ -274,8 +274,8 @@ from pathlib import Path
 from fleetlake.endpoints.columns import Kind
 from fleetlake.lake import open_lake
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution import migrations
-from fleetlake.lake.evolution.migrations import Migration, RetypeColumn
+from fleetlake.lake.evolution import format as lake_format
+from fleetlake.lake.evolution.format import Migration, RetypeColumn
 
 statements = 0
 
@@ -288,7 +288,7 @@ def execute(self, sql, parameters=None, _execute=Lake.execute):
 
 Lake.execute = execute
 name = dict(endpoint="groups", member="name")
-migrations.MIGRATIONS = (
+lake_format.MIGRATIONS = (
     Migration(about="one", steps=[RetypeColumn(**name, old=Kind.TEXT, new=Kind.INTEGER)]),
     Migration(about="two", steps=[RetypeColumn(**name, old=Kind.INTEGER, new=Kind.REAL)]),
 )

@@ -19,7 +19,7 @@ from fleetlake import cli
 from fleetlake.cli import screen
 from fleetlake.cli.docs import docs
 from fleetlake.cli.init import init
-from fleetlake.cli.log_format import PlainFormatter
+from fleetlake.cli.output import PlainFormatter
 from fleetlake.cli.quarantine import show_quarantined
 from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError

@@ -19,7 +19,7 @@ from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.evolution.member_names import format_path
+from fleetlake.lake.evolution.member_values import format_path
 from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock

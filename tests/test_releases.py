@@ -190,7 +190,7 @@ def test_a_lake_without_a_recorded_format_is_read_and_gets_one_when_written(
 ) -> None:
     with open_lake(lake_path) as lake:
         lake.execute(left)
-    monkeypatch.setattr("fleetlake.lake.evolution.migrations.MIGRATIONS", ())
+    monkeypatch.setattr("fleetlake.lake.evolution.format.MIGRATIONS", ())
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from raw.groups") == [(0,)]
 

@@ -10,11 +10,15 @@ import pytest
 from fleetlake.endpoints.relations import Thing, thing_of_type, types_of
 from fleetlake.errors import SettingsError
 from fleetlake.monitoring.doctor import run_checks
-from fleetlake.receiving.misnamed_signature import misnamed_signature
-from fleetlake.receiving.push_secrets import PushSecrets
+from fleetlake.receiving.push_secrets import PushSecrets, misnamed_signature
 from fleetlake.settings import Settings, VendorWords, load_settings
-from fleetlake.settings.contract_words import ALERT_TYPES, ALTERNATE, KEY_HEADERS, OBJECT_TYPES
-from fleetlake.settings.vendor_words import HEADERS
+from fleetlake.settings.vendor_words import (
+    ALERT_TYPES,
+    ALTERNATE,
+    HEADERS,
+    KEY_HEADERS,
+    OBJECT_TYPES,
+)
 from fleetsim.activity_types import OBJECT_TYPES as CONTRACT_OBJECT_TYPES
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app

@@ -19,7 +19,7 @@ from fleetlake.errors import ExportFailed, FleetlakeError
 from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export, open_exporter
 from fleetlake.lake import Lake, open_lake
-from fleetlake.marts import descriptions as mart_descriptions
+from fleetlake.marts import catalogue
 from fleetlake.marts.catalogue import mart_meanings
 from tests.exporters.targets import OPENERS, OpenedTarget, listed, normal
 
@@ -396,7 +396,7 @@ def test_a_table_and_its_columns_are_described_at_the_target(
 ):
     fill(lake)
     with monkeypatch.context() as earlier:  # an export by a release that described nothing
-        earlier.setattr(mart_descriptions, "mart_meanings", dict)
+        earlier.setattr(catalogue, "mart_meanings", dict)
         send(lake, place)
     lake.execute(f"alter table marts.{TABLE} add column max_rsrp_dbm double")
     lake.execute(f"insert into marts.{TABLE} (cell_id) values ('cell 99')")

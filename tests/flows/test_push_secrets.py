@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.alerts.secret_places import BlockSecrets, secret_store
+from fleetlake.cli.alerts.connecting import BlockSecrets, secret_store
 from fleetlake.cli.prefect import setup
 from fleetlake.errors import SettingsError, Unreachable, UsageError
 from fleetlake.machine import secret_block

@@ -9,7 +9,7 @@ import duckdb
 
 from fleetlake.endpoints.columns import SQL_TYPES
 from fleetlake.lake.attach import UNCHECKED, attach_statements
-from fleetlake.lake.evolution.migrations import MIGRATIONS, RetypeColumn
+from fleetlake.lake.evolution.format import MIGRATIONS, RetypeColumn
 from fleetlake.text.quoting import quoted
 
 _OF_LOADED = "(added_at is null or added_at <= (select max(committed_at) from meta.loads))"

@@ -20,8 +20,7 @@ from fleetlake.receiving.intake import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.journal_table import JournalTable, PushedMessage
 from fleetlake.receiving.push_app import create_app
-from fleetlake.receiving.push_refusals import STATUS, PushRefusal
-from fleetlake.receiving.push_secrets import PushSecrets
+from fleetlake.receiving.push_secrets import REFUSAL_STATUS, PushRefusal, PushSecrets
 from fleetlake.receiving.push_server import PushProtocol, require_addresses
 from fleetlake.serving.bounded_protocol import HEADER_BYTES
 from fleetlake.serving.web_server import listen
@@ -651,7 +650,7 @@ def test_the_guide_names_every_refusal_with_its_answer_and_the_limits_that_hold(
     }
     limits = JournalLimits()
 
-    assert named == {(STATUS[reason].value, reason.value) for reason in PushRefusal}
+    assert named == {(REFUSAL_STATUS[reason].value, reason.value) for reason in PushRefusal}
     for promise in (
         f"headers took over {PushProtocol.header_seconds:g} s",
         f"the body over {intake.SECONDS:g} s and {intake.SECONDS_PER_MEGABYTE:g} s per MB",

@@ -22,7 +22,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, may_read_history
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import LakeAddress, parse_lake_address
-from fleetlake.marts.descriptions import described_in
+from fleetlake.marts.catalogue import described_in
 from fleetlake.marts.session import attach_snapshot
 from fleetlake.publishing.publish import DATABASE, FOLDER, published_folder
 from fleetlake.settings import load_settings

@@ -69,7 +69,7 @@ def options(
     """Handle the options that precede the command."""
     import logging
 
-    from fleetlake.cli.log_format import PlainFormatter
+    from fleetlake.cli.output import PlainFormatter
     from fleetlake.machine.umask import apply_umask
 
     apply_umask(again=True)

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import TIME
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
 
 FIELDS = (
     "happened_at",

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fleetlake.cli.completion import endpoint_names
-from fleetlake.cli.instants import TIME
+from fleetlake.cli.command_group import endpoint_names
+from fleetlake.cli.formats import TIME
 
 
 def backfill(

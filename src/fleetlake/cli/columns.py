@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.command_group import ListGroup, endpoint_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.endpoints.columns import Kind
 

@@ -1,4 +1,4 @@
-"""How commands print rows: as a table for people, as JSON or CSV for programs.
+"""How commands read times, and print rows: as a table for people, as JSON or CSV for programs.
 
 JSON is one document, CSV has a header, and both are UTF-8 whatever the terminal's encoding is.
 Programs get every character unchanged; a terminal gets control characters as visible codes.
@@ -8,7 +8,7 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,7 +71,7 @@ def csv_writer(columns: Sequence[str], *, is_guarded: bool) -> Callable[[Iterabl
     """Print the header of CSV, and return a function that prints rows of it."""
     from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.text.plain import plain
-    from fleetlake.text.spreadsheet import guarded
+    from fleetlake.text.quoting import guarded
 
     is_shown = is_read_by_people()
 
@@ -102,3 +102,38 @@ def _machine_value(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z")
+
+
+def instant(text: str) -> datetime:
+    """Return a time with its zone; a time without one is UTC.
+
+    Raises: typer.BadParameter saying how a time is written.
+
+    >>> instant("2026-06-15T12:00:00")
+    datetime.datetime(2026, 6, 15, 12, 0, tzinfo=datetime.timezone.utc)
+    """
+    for form in FORMATS:
+        try:
+            moment = datetime.strptime(text, form)  # noqa: DTZ007 - the next line adds the zone
+        except ValueError:
+            continue
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    raise typer.BadParameter(
+        f"{text!r} is not a time. Write it as 2026-06-15, 2026-06-15T12:00:00 or "
+        "2026-06-15T12:00:00+02:00."
+    )
+
+
+def day(text: str) -> datetime:
+    """Return the beginning of a day. Raises: typer.BadParameter saying how a day is written."""
+    try:
+        return datetime.strptime(text, FORMATS[0]).replace(tzinfo=UTC)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day. Write it as 2026-06-15.") from None
+
+
+TIME: dict[str, Any] = {"parser": instant, "metavar": "TIME"}
+"""Keyword arguments of an option that takes a time."""

@@ -1,6 +1,7 @@
-"""Standard output and standard error: their encoding, and whether all output was written."""
+"""Standard output and standard error: their encoding, whether all was written, and log lines."""
 
 import codecs
+import logging
 import os
 import select
 import sys
@@ -130,3 +131,11 @@ def _show_traceback(
 ) -> None:
     """Print an uncaught error as plain text: its message may contain anything."""
     say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats log records, tracebacks included, without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text without control characters."""
+        return plain_lines(super().format(record))

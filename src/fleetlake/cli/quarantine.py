@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.command_group import ListGroup, endpoint_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 NEXT = (

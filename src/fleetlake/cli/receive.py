@@ -48,8 +48,7 @@ def receive(
     import sys
     from contextlib import nullcontext
 
-    from fleetlake.cli.log_format import PlainFormatter
-    from fleetlake.cli.output import say
+    from fleetlake.cli.output import PlainFormatter, say
     from fleetlake.errors import UsageError
     from fleetlake.receiving.access_log import written_access_log
     from fleetlake.receiving.child_process import DRAINER

@@ -167,7 +167,7 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.monitoring.push_status import push_faults
     from fleetlake.planning.coverage import TOLERANCE
     from fleetlake.planning.retention import RetentionState
-    from fleetlake.receiving.misnamed_signature import misnamed_signature_lines
+    from fleetlake.receiving.push_secrets import misnamed_signature_lines
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import age_in_words, counted
 

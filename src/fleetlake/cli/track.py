@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fleetlake.cli.instants import day as a_day
+from fleetlake.cli.formats import day as a_day
 
 
 class TrackFormat(StrEnum):

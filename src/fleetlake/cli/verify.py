@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.completion import endpoint_names
-from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import TIME
+from fleetlake.cli.command_group import endpoint_names
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
 
 if TYPE_CHECKING:
     from fleetlake.loading.verify import Comparison

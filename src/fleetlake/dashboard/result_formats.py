@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from fleetlake.dashboard.column_sources import kind_of, label_of, origin_of
 from fleetlake.dashboard.panels import Panel
-from fleetlake.text.spreadsheet import guarded
+from fleetlake.text.quoting import guarded
 
 _LARGEST_EXACT = 2**53 - 1
 """The largest integer that a script's number holds exactly."""

@@ -1,15 +1,16 @@
-"""Which rows belong to a device, a person or an account, and which columns name it.
+"""What follows from the endpoint table: the rows of a device or person, and groups of endpoints.
 
-All of it follows from the endpoint table: a column `router_id` names a router wherever it is.
+A column `router_id` names a router wherever it is. Endpoints are loaded together by their
+properties, so a new row in the table joins a group, and gets a schedule, automatically.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.columns import Column, Kind, Privacy
-from fleetlake.endpoints.model import Endpoint
+from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.settings import load_settings
 
 
@@ -122,3 +123,53 @@ def mentions(thing: Thing, id_: object) -> Iterator[str]:
 
 _ID_LISTS = {Thing.USER: ("email_destinations",), Thing.ACCOUNT: ("associated_accounts",)}
 """Members that are lists of ids (service contract, alert_rules)."""
+
+
+class Group(StrEnum):
+    """Endpoints that share a schedule, the most urgent first."""
+
+    EVENTS = "events"  # events, with one cursor for the fleet: cheap and urgent
+    ACTIVITY = "activity"  # who did what: records expire at the service
+    SERIES = "series"  # samples and fixes by device, and the lists that say which devices moved
+    READINGS = "readings"  # latest values, which the service overwrites: unread ones are lost
+    INVENTORY = "inventory"  # accounts, people, devices
+
+
+MOVE_LISTS = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
+"""Lists that say which devices moved; they save calls in the run that loads them."""
+
+
+def group_of(endpoint: Endpoint) -> Group:
+    """Return the one group that an endpoint belongs to.
+
+    >>> str(group_of(ENDPOINTS["alerts"])), str(group_of(ENDPOINTS["batteries"]))
+    ('events', 'readings')
+    """
+    if endpoint.name in MOVE_LISTS:
+        return Group.SERIES
+    if endpoint.is_snapshot:
+        is_listed = endpoint.fan_out is None or bool(endpoint.fan_out.listed_in)
+        is_reading = endpoint.mode is Mode.UPSERT or not is_listed
+        return Group.READINGS if is_reading else Group.INVENTORY
+    if endpoint.fan_out is not None:
+        return Group.SERIES
+    return Group.EVENTS if endpoint.is_live else Group.ACTIVITY
+
+
+def endpoints_of(
+    group: Group, *, has_v3: bool = True, is_divisible: bool | None = None
+) -> list[str]:
+    """Return the names of a group's endpoints, in the endpoint table's order.
+
+    `is_divisible` keeps only those that shards can divide, or only the others.
+
+    >>> "locations" in endpoints_of(Group.SERIES, is_divisible=False)
+    True
+    """
+    return [
+        endpoint.name
+        for endpoint in requested_endpoints()
+        if group_of(endpoint) is group
+        and (has_v3 or endpoint.api is not Api.V3)
+        and is_divisible in {None, endpoint.is_divisible}
+    ]

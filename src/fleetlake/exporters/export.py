@@ -32,8 +32,7 @@ from fleetlake.lake.ducklake import expired_condition, rows_in_catalog
 from fleetlake.lake.locks import commit_lock, export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
-from fleetlake.marts.catalogue import mart_keys
-from fleetlake.marts.descriptions import descriptions_of
+from fleetlake.marts.catalogue import descriptions_of, mart_keys
 from fleetlake.text.redaction import without_secrets
 from fleetlake.text.wording import install_command
 

@@ -26,9 +26,8 @@ from fleetlake.exporters.geometry import GEOMETRY
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.machine.atomic_files import write_atomically
-from fleetlake.marts.descriptions import parquet_metadata
-from fleetlake.text.quoting import exact, literal, quoted
-from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
+from fleetlake.marts.catalogue import parquet_metadata
+from fleetlake.text.quoting import exact, guarded_sql, literal, quoted, unguarded_sql
 
 MANIFEST = "_export.json"
 _FILE_SIZE = "256MB"

@@ -43,10 +43,9 @@ from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import found_project
 from fleetlake.marts.build_failures import build_failed, no_such_model, suspects
-from fleetlake.marts.catalogue import Description
+from fleetlake.marts.catalogue import Description, comments, descriptions_of
 from fleetlake.marts.dbt import BuildResult, BuildStep, DbtRun, ModelResult, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt
-from fleetlake.marts.descriptions import comments, descriptions_of
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,

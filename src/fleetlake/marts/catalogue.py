@@ -1,8 +1,13 @@
-"""Metadata of the dbt project: its source file, and the table of marts."""
+"""What the dbt project says of itself: its source file, the table of marts, and what columns mean.
 
+The meaning of raw columns comes from the endpoint table. The same texts are comments in the lake
+and in the published DuckDB file, metadata of Parquet files, and comments at export targets.
+"""
+
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,9 @@ from typing import Any
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.sql_project import own_entries, own_sql, parse_yaml, project_folder
+from fleetlake.text.quoting import literal, quoted
 
 _HEAD = """\
 # Rendered from src/fleetlake/endpoints/; a test compares them. To render it again:
@@ -157,3 +164,53 @@ def sources_file() -> Path:
 
 def _staging() -> Path:
     return project_folder() / "models" / "staging"
+
+
+UNDESCRIBED: Description = ("", {})
+
+
+def described_in(schema: str, table: str) -> Description:
+    """Return the description of a table; an empty one for a table that has none."""
+    return descriptions_of([(schema, table)])[schema, table]
+
+
+def descriptions_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Description]:
+    """Return the description of each table, by schema and name."""
+    marts = mart_meanings()
+    of_raw = {name: _of_endpoint(endpoint) for name, endpoint in ENDPOINTS.items()}
+    known = {"marts": marts, "raw": of_raw}
+    return {
+        (schema, table): known.get(schema, {}).get(table, UNDESCRIBED) for schema, table in tables
+    }
+
+
+def comments(
+    relation: str, kind: str, described: Description, present: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Yield the DuckDB statements that describe a table or view, and its columns if they differ.
+
+    `present` has the comment of each column so far.
+    """
+    about, meanings = described
+    yield f"COMMENT ON {kind} {relation} IS {literal(about)}"
+    for column, comment in present.items():
+        if (meaning := meanings.get(column, "")) != (comment or ""):
+            yield f"COMMENT ON COLUMN {relation}.{quoted(column)} IS {literal(meaning)}"
+
+
+def parquet_metadata(described: tuple[str, Mapping[str, str]]) -> str:
+    """Return the option of DuckDB's COPY that puts a description into each Parquet file.
+
+    >>> print(parquet_metadata(("Trips.", {"trip_id": "Its first fix."})))
+    KV_METADATA {description: 'Trips.', columns: '{"trip_id": "Its first fix."}'}
+    """
+    about, meanings = described
+    columns = literal(json.dumps(dict(meanings), ensure_ascii=False))
+    return f"KV_METADATA {{description: {literal(about)}, columns: {columns}}}"
+
+
+def _of_endpoint(endpoint: Endpoint) -> Description:
+    units = {
+        column.name: f" Unit: {column.unit}." if column.unit else "" for column in endpoint.columns
+    }
+    return endpoint.about, {c.name: f"{c.meaning}{units[c.name]}" for c in endpoint.columns}

@@ -58,7 +58,7 @@ from fleetlake.monitoring.push_status import (
 )
 from fleetlake.monitoring.status import lake_now
 from fleetlake.publishing.publish import published_folder
-from fleetlake.receiving.misnamed_signature import misnamed_signature
+from fleetlake.receiving.push_secrets import misnamed_signature
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
 from fleetlake.settings import PREFIX, SECRET_SETTINGS, ClockTrust, Settings, unknown_variables

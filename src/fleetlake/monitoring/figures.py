@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.groups import Group, endpoints_of
+from fleetlake.endpoints.relations import Group, endpoints_of
 from fleetlake.errors import SettingsError
 from fleetlake.lake import Lake
 from fleetlake.lake.attach import CATALOG, FILES

@@ -35,8 +35,7 @@ from fleetlake.lake.run_log import stale_marts
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
-from fleetlake.marts.catalogue import Description
-from fleetlake.marts.descriptions import comments, descriptions_of, parquet_metadata
+from fleetlake.marts.catalogue import Description, comments, descriptions_of, parquet_metadata
 from fleetlake.publishing.layout import coarse_columns, layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
     DESCRIPTION,

@@ -22,8 +22,13 @@ from starlette.responses import PlainTextResponse
 
 from fleetlake.receiving.journal import Journal, JournalOverloaded, NotStored, open_journal
 from fleetlake.receiving.journal_table import journal_bytes
-from fleetlake.receiving.push_refusals import RETRY_AFTER_SECONDS, STATUS, PushRefusal, Refused
-from fleetlake.receiving.push_secrets import PushSecrets
+from fleetlake.receiving.push_secrets import (
+    REFUSAL_STATUS,
+    RETRY_AFTER_SECONDS,
+    PushRefusal,
+    PushSecrets,
+    Refused,
+)
 from fleetlake.settings import Settings
 
 SECONDS = 15.0
@@ -222,7 +227,7 @@ class Intake:
             headers["Retry-After"] = str(RETRY_AFTER_SECONDS[reason])
         if allow:
             headers["Allow"] = allow
-        return PlainTextResponse(f"{text}\n", STATUS[reason], headers)
+        return PlainTextResponse(f"{text}\n", REFUSAL_STATUS[reason], headers)
 
     async def _store(self, request: Request) -> None:
         """Check and store a message. Raises: Refused."""

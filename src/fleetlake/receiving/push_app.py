@@ -16,7 +16,7 @@ from starlette.routing import Route
 from fleetlake.receiving.access_log import AccessLog
 from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics, child_environment
 from fleetlake.receiving.intake import Intake, client_address, open_intake
-from fleetlake.receiving.push_refusals import PushRefusal
+from fleetlake.receiving.push_secrets import PushRefusal
 from fleetlake.serving.host_names import host_name, is_local_name
 from fleetlake.settings import load_settings
 

@@ -1,4 +1,6 @@
-"""The secrets of push destinations: from the settings, a file and a Prefect Secret block.
+"""Who may push: the secrets of destinations, signatures, and why a message is refused.
+
+Secrets come from the settings, a file and a Prefect Secret block.
 
 `fleetlake alerts setup` adds a secret to the file before it creates the destination, whose first
 test message arrives at once. So a running receiver reads the file again whenever it has changed. It
@@ -8,23 +10,31 @@ each of many forged ones, and from time to time, so that a removed secret does n
 A signature is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the
 destination. An empty body is signed as a single space. The header that has it is
 `X-PORTAL-Signature`, or what the vendor's words call it.
+
+A message that a known secret signs under another header leaves a note, which `doctor` and `status`
+show as long as the receiver expects the same header. A stranger cannot leave one.
 """
 
 import asyncio
 import hmac
+import json
 import logging
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 
 from fleetlake.errors import FleetlakeError, SettingsError
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.ownership import chmod_words, excess_rights, require_own
 from fleetlake.machine.secret_block import read_secrets_block
-from fleetlake.receiving.misnamed_signature import SignatureNotes
-from fleetlake.receiving.push_refusals import PushRefusal, Refused
 from fleetlake.settings import Settings
+from fleetlake.settings.vendor_words import SIGNATURE_HEADER
 
 EMPTY_BODY = b" "
 
@@ -203,3 +213,122 @@ def _version(file: Path) -> _Version | None:
     except OSError:
         return None
     return found.st_ino, found.st_ctime_ns, found.st_size
+
+
+class PushRefusal(StrEnum):
+    """The reasons, as metrics name them."""
+
+    SIGNATURE = "signature"  # given twice, or of no known secret
+    UNSIGNED = "unsigned"  # no signature in the expected header
+    SOURCE = "source"  # not from an allowed network
+    HOST = "host"  # addressed by a name that another site may have pointed here
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    HEADERS_TOO_LARGE = "headers_too_large"
+    INCOMPLETE = "incomplete"  # the sender left before the end of its message
+    OVERLOADED = "overloaded"  # too much waits for memory or for the disk
+    NOT_STORED = "not_stored"  # the disk is full or broken, or the receiver is stopping
+    PATH = "path"
+    METHOD = "method"
+
+
+class Refused(Exception):
+    """A request is refused. The text says why, for the sender."""
+
+    def __init__(self, reason: PushRefusal, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+REFUSAL_STATUS = {
+    PushRefusal.SIGNATURE: HTTPStatus.FORBIDDEN,
+    PushRefusal.UNSIGNED: HTTPStatus.FORBIDDEN,
+    PushRefusal.SOURCE: HTTPStatus.FORBIDDEN,
+    PushRefusal.HOST: HTTPStatus.MISDIRECTED_REQUEST,
+    PushRefusal.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    PushRefusal.TOO_SLOW: HTTPStatus.REQUEST_TIMEOUT,
+    PushRefusal.HEADERS_TOO_LARGE: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    PushRefusal.INCOMPLETE: HTTPStatus.BAD_REQUEST,
+    PushRefusal.OVERLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
+    PushRefusal.NOT_STORED: HTTPStatus.SERVICE_UNAVAILABLE,
+    PushRefusal.PATH: HTTPStatus.NOT_FOUND,
+    PushRefusal.METHOD: HTTPStatus.METHOD_NOT_ALLOWED,
+}
+
+RETRY_AFTER_SECONDS = {PushRefusal.OVERLOADED: 1, PushRefusal.NOT_STORED: 5}
+"""When the sender of a refused message may try again."""
+
+
+_NOTE_FILE = "misnamed-signature.json"
+
+_NOTE_PAUSE_SECONDS = 60.0
+"""A note is not written more often than this."""
+
+_NOTE_DAYS = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class MisnamedSignature:
+    """A push that was refused: the header expected, the one that has its signature, and when."""
+
+    expected: str
+    found: str
+    at: str
+
+    @property
+    def what(self) -> str:
+        """What happened, in words."""
+        return (
+            f"A pushed message was refused at {self.at}: its signature is in the header "
+            f"{self.found}, and {self.expected} is expected."
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return (
+            f'Set {SIGNATURE_HEADER} = "{self.found}" in [vendor_words] of fleetlake.toml, or in '
+            "the file that FLEETLAKE_VENDOR_WORDS names, and restart `fleetlake receive`."
+        )
+
+
+class SignatureNotes:
+    """Writes notes into the folder of the journals."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.expected = settings.words.header(SIGNATURE_HEADER)
+        self._file = settings.push_journal / _NOTE_FILE
+        self._next_at = 0.0
+
+    def note(self, found: str) -> None:
+        """Log that a signature is in another header, and leave a note; both at most once a minute.
+
+        A note that cannot be written does not change the answer to the message.
+        """
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + _NOTE_PAUSE_SECONDS
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        note = MisnamedSignature(expected=self.expected, found=found, at=at)
+        logging.getLogger(__name__).warning("%s %s", note.what, note.remedy)
+        with suppress(OSError):
+            write_atomically(self._file, json.dumps(asdict(note)))
+
+
+def misnamed_signature(settings: Settings) -> MisnamedSignature | None:
+    """Return the last note of the week; None if there is none, or the mapping has changed since."""
+    try:
+        note = MisnamedSignature(
+            **json.loads((settings.push_journal / _NOTE_FILE).read_text("utf-8"))
+        )
+        age = datetime.now(UTC) - datetime.fromisoformat(note.at)
+    except (OSError, ValueError, TypeError):
+        return None
+    is_current = note.expected == settings.words.header(SIGNATURE_HEADER)
+    return note if is_current and age.days < _NOTE_DAYS else None
+
+
+def misnamed_signature_lines(settings: Settings) -> Iterator[str]:
+    """Yield a sentence about such a note, if there is one."""
+    if note := misnamed_signature(settings):
+        yield f"{note.what} {note.remedy}"

@@ -35,8 +35,8 @@ from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
-from fleetlake.settings.contract_words import KEY_HEADERS
 from fleetlake.settings.vendor_words import (
+    KEY_HEADERS,
     VendorWords,
     checked_vendor_words,
     read_vendor_words,

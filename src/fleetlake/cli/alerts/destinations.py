@@ -14,8 +14,7 @@ from fleetlake.cli.alerts.connecting import (
     on_account,
     picked_destination,
 )
-from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.completion import destination_ids
+from fleetlake.cli.command_group import ListGroup, destination_ids
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def add_destination(
     it is sent, and never printed. To have alerts pushed, a rule must name the destination:
     `fleetlake alerts setup` does both.
     """
-    from fleetlake.cli.alerts.secret_places import secret_store
+    from fleetlake.cli.alerts.connecting import secret_store
     from fleetlake.cli.screen import console
 
     store = secret_store(chosen_account(profile))
@@ -148,7 +147,7 @@ def change_destination(
 
     To stop pushes for a while, disable it: only the service itself can suspend a destination.
     """
-    from fleetlake.cli.alerts.secret_places import secret_store
+    from fleetlake.cli.alerts.connecting import secret_store
 
     store = secret_store(chosen_account(profile))
     fields = changes_of(

@@ -60,7 +60,7 @@ def set_up_pushes(
     """
     from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, chosen_types
     from fleetlake.alerting.push_setup import PushSetup, Wanted
-    from fleetlake.cli.alerts.secret_places import secret_store
+    from fleetlake.cli.alerts.connecting import secret_store
     from fleetlake.cli.screen import console
 
     settings = chosen_account(profile)

@@ -15,8 +15,7 @@ from fleetlake.cli.alerts.connecting import (
     picked,
     picked_destination,
 )
-from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.completion import destination_ids, rule_ids, type_names
+from fleetlake.cli.command_group import ListGroup, destination_ids, rule_ids, type_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.alerts.rules import TypesOption
-from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import TIME
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
 
 if TYPE_CHECKING:
     from fleetlake.alerting.alert_tail import ArrivedAlert

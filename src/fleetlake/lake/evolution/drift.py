@@ -13,7 +13,7 @@ from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import format_path
+from fleetlake.lake.evolution.member_values import format_path
 from fleetlake.lake.evolution.promote import RETYPES
 from fleetlake.lake.evolution.promotions import with_retyped
 from fleetlake.lake.run_state import RunState

@@ -14,12 +14,14 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, format_path, parse_path
 from fleetlake.lake.evolution.member_values import (
+    column_name,
     empty_column,
     fill_column,
+    format_path,
     likely_kind,
     move_values,
+    parse_path,
     retype_column,
 )
 from fleetlake.lake.evolution.promotions import (

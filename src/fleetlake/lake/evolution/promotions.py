@@ -14,7 +14,7 @@ from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, parse_path
+from fleetlake.lake.evolution.member_values import column_name, parse_path
 from fleetlake.lake.evolution.registry import registered_columns, with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted

@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeBusy, StreamBusy
 from fleetlake.lake import tables
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution import migrations
+from fleetlake.lake.evolution import format as lake_format
 from fleetlake.lake.evolution.format import (
     FIRST_FORMAT,
     LakeFormat,
@@ -74,7 +74,7 @@ def _migrate(lake: Lake) -> list[str]:
         locks.enter_context(upgrade_lock(lake.path))
         known = read_format(lake)  # another process may have upgraded it meanwhile
         first = known.version if known else FIRST_FORMAT
-        pending = migrations.MIGRATIONS[first - FIRST_FORMAT :]
+        pending = lake_format.MIGRATIONS[first - FIRST_FORMAT :]
         if pending:
             _hold_streams(lake, locks)
         for number, migration in enumerate(pending, start=first + 1):
