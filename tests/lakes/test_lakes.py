@@ -86,19 +86,8 @@ def test_a_lake_of_an_earlier_release_is_upgraded_in_one_line_and_holds_the_same
     assert len(caplog.messages) <= 1
 
 
-def test_the_oldest_lake_says_which_release_upgraded_it(
+def test_the_oldest_lake_says_what_upgraded_it_and_its_lists_are_valid_since_they_were_loaded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with open_lake(unpack("0.1", tmp_path)):
-        pass
-
-    [told] = caplog.messages
-    assert f"was upgraded to fleetlake {this_release()}: " in told
-    assert "column" in told
-
-
-def test_the_rows_of_a_list_that_is_kept_as_history_now_are_valid_since_they_were_loaded(
-    tmp_path: Path,
 ) -> None:
     with open_lake(unpack("0.1", tmp_path)) as lake:
         rows = lake.rows(
@@ -106,6 +95,9 @@ def test_the_rows_of_a_list_that_is_kept_as_history_now_are_valid_since_they_wer
             " from raw.net_device_health"
         )
 
+    [told] = caplog.messages
+    assert f"was upgraded to fleetlake {this_release()}: " in told
+    assert "column" in told
     assert rows == [(True, True, 0)]
 
 
