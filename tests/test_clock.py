@@ -24,8 +24,7 @@ from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import StreamWatermark, replace_intervals, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
-from fleetlake.loading.verify import verify
-from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.planning.intervals import Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock, provable_until
 from fleetlake.settings import ClockTrust, Settings
 from tests.support.sim import NOW, Sim
@@ -120,20 +119,6 @@ def test_a_load_with_a_clock_that_ran_ahead_loses_nothing_in_later_loads(
 
     for endpoint in STREAMS:
         assert missing(sim, endpoint) == set()
-
-
-@pytest.mark.proof
-def test_a_first_load_with_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machine, caplog):
-    with caplog.at_level(logging.WARNING, logger="fleetlake"):
-        load(sim, transport=Lying(sim.transport, off=12 * HOUR))
-
-    for hours in (1, 14):
-        sim.advance(hours * 3600)
-        machine()
-        load(sim)
-
-    assert "the service's clock is 12 h ahead of this machine's" in caplog.text
-    assert missing(sim, "alerts") == set()
 
 
 @pytest.mark.parametrize("ahead", [12 * HOUR, pytest.param(72 * HOUR, marks=pytest.mark.proof)])
@@ -293,22 +278,6 @@ def test_revoked_ranges_are_reported_once(sim: Sim, caplog):
 
     assert "used a clock that was fast" in said
     assert "used a clock that was fast" not in caplog.text
-
-
-@pytest.mark.proof
-def test_verify_finds_nothing_missing_after_a_wrong_claim_was_revoked(sim: Sim, machine):
-    load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
-    for hours in (1, 79):
-        sim.advance(hours * 3600)
-        machine()
-        load(sim, "alerts")
-
-    verdict = verify(
-        sim.settings(clock="checked"), "alerts", start=BEGINNING, transport=sim.transport
-    )
-
-    assert verdict.served > 0
-    assert verdict.missing == frozenset()
 
 
 @pytest.mark.usefixtures("machine")

@@ -1,7 +1,4 @@
-"""The endpoint table compared with the service contract, and rows that contradict themselves.
-
-The expected facts come from the contract and from observation, not from the table.
-"""
+"""The endpoint table: what no load of the simulator shows, and rows that contradict themselves."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,38 +11,7 @@ from fleetlake.endpoints.model import Api, Cursor, Endpoint, FanOut, Mode, Walk,
 from fleetlake.errors import UsageError
 from tests.support.cases import every_endpoint
 
-WITHOUT_OFFSET = {
-    "activity_logs",
-    "alert_push_destinations",
-    "alert_rules",
-    "alerts",
-    "historical_locations",
-    "net_device_signal_samples",
-    "net_device_usage_samples",
-    "router_alerts",
-    "router_state_samples",
-    "router_stream_usage_samples",
-}
-WITH_ID_PAGING = {
-    "groups",
-    "net_devices",
-    "net_device_health",
-    "net_device_metrics",
-    "routers",
-    "router_lans",
-}
-REQUIRED_FILTERS = {
-    "historical_locations": ("router", 1),
-    "net_device_signal_samples": ("net_device__in", 100),
-    "net_device_usage_samples": ("net_device__in", 100),
-    "router_state_samples": ("router__in", 100),
-    "router_stream_usage_samples": ("router__in", 100),
-    "router_logs": ("router", 1),
-    "batteries": ("router__in", 100),
-    "asset_endpoint_subscriptions": ("filter[id]", 50),
-}
 RETENTION_DAYS = {"activity_logs": 30, "configuration_managers": 90}
-NEWEST_FIRST_ONLY = {"alerts", "activity_logs"}
 
 
 def a_row(**changes: object) -> Endpoint:
@@ -62,55 +28,10 @@ def a_row(**changes: object) -> Endpoint:
 
 
 @every_endpoint
-def test_a_walk_uses_only_the_paging_that_the_service_has(endpoint):
-    walk = endpoint.cursor.walk
-
-    assert walk is not Walk.OFFSET or endpoint.name not in WITHOUT_OFFSET
-    assert walk is not Walk.ID_AFTER or endpoint.name in WITH_ID_PAGING
-    assert (walk is Walk.ACTION_ID) == (endpoint.name == "activity_logs")
-
-
-@every_endpoint
-def test_no_requested_page_is_larger_than_the_service_allows(endpoint):
-    assert 1 <= endpoint.page_size <= 500
-
-
-@every_endpoint
-def test_required_filters_are_set_with_no_more_ids_than_allowed(endpoint):
-    fan_out = endpoint.fan_out
-    asked = (fan_out.parameter, fan_out.ids_per_call) if fan_out else None
-
-    assert asked == REQUIRED_FILTERS.get(endpoint.name)
-
-
-@every_endpoint
-def test_a_fan_out_takes_its_ids_from_an_endpoint_that_is_read_before_it(endpoint):
-    if endpoint.fan_out is None:
-        return
-    names = list(ENDPOINTS)
-    source = ENDPOINTS[endpoint.fan_out.source]
-
-    assert names.index(source.name) < names.index(endpoint.name)
-    assert source.fan_out is None
-    assert source.key == ("id",)
-    assert endpoint.column(endpoint.fan_out.partition)
-
-
-@every_endpoint
 def test_every_retention_of_the_service_is_in_the_table(endpoint):
     days = RETENTION_DAYS.get(endpoint.name)
 
     assert endpoint.retention == (timedelta(days=days) if days else None)
-
-
-@every_endpoint
-def test_order_is_requested_only_where_the_service_accepts_it(endpoint):
-    if endpoint.name in NEWEST_FIRST_ONLY:
-        assert endpoint.cursor.is_newest_first
-        assert "order_by" not in endpoint.parameters
-    elif "order_by" in endpoint.parameters:
-        assert endpoint.parameters["order_by"] == "created_at_timeuuid"
-        assert endpoint.cursor.parameter == "created_at_timeuuid__gt"
 
 
 @every_endpoint
@@ -120,18 +41,6 @@ def test_an_append_endpoint_has_a_time_and_a_unique_key(endpoint):
 
     assert endpoint.event_time in {column.name for column in endpoint.columns}
     assert any("timeuuid" in name or "action_id" in name for name in endpoint.key)
-
-
-@every_endpoint
-def test_columns_taken_from_the_call_are_not_required_in_a_record(endpoint):
-    stamped = endpoint.fan_out and endpoint.fan_out.is_stamped
-
-    expected = {*endpoint.key, endpoint.event_time} - {None}
-    if stamped:
-        expected -= {endpoint.fan_out.partition}
-
-    assert endpoint.required == expected
-    assert not set(endpoint.tracked) & set(endpoint.key)
 
 
 @every_endpoint
@@ -196,21 +105,6 @@ def test_a_row_that_contradicts_itself_does_not_construct(changes):
 def test_a_row_of_pushed_records_that_contradicts_itself_does_not_construct(changes):
     with pytest.raises(ValueError, match="pushed"):
         replace(PUSHED, **changes)
-
-
-def test_pushed_records_are_events_that_are_never_requested_and_that_a_list_confirms():
-    assert not PUSHED.is_requested
-    assert not PUSHED.is_snapshot
-    assert endpoint_named(PUSHED.confirmed_by).is_requested
-    assert PUSHED in ENDPOINTS.values()
-
-
-def test_a_valid_row_constructs_and_is_immutable():
-    row = a_row()
-
-    assert row.is_snapshot
-    with pytest.raises(AttributeError):
-        row.page_size = 1
 
 
 @pytest.mark.parametrize("walk", [Walk.TIMEUUID, Walk.ACTION_ID, Walk.ID_AFTER])

@@ -12,7 +12,6 @@ import sys
 import textwrap
 import time
 from itertools import product
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -241,10 +240,3 @@ def test_an_unknown_operating_system_error_is_a_bug(monkeypatch):
 
     with pytest.raises(OSError, match="a bug"):
         cli.main()
-
-
-def test_the_call_limit_folder_is_named(tmp_path: Path):
-    (tmp_path / "file").write_text("x")
-
-    with pytest.raises(SettingsError, match="call limit"):
-        CallLimit(tmp_path / "file", account="a", calls_per_minute=5)

@@ -4,14 +4,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from fleetlake.decoding.arrow import EXTRA, event_at, read_page, schema_of, stamp
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
-from tests.support.cases import every_endpoint
 
 ALERTS, FIXES = ENDPOINTS["alerts"], ENDPOINTS["historical_locations"]
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,26 +30,6 @@ def alert(**members: Any) -> dict[str, Any]:
         "created_at_timeuuid": NEW_YEAR_UUID,
         **members,
     }
-
-
-@every_endpoint
-def test_a_page_has_the_declared_columns_and_one_for_unknown_members(endpoint):
-    page = page_of(endpoint)
-
-    assert page.rows.schema == schema_of(endpoint)
-    assert page.rows.schema.names == [*(c.name for c in endpoint.columns), EXTRA]
-
-
-@every_endpoint
-def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
-    schema = schema_of(endpoint)
-    kinds = {column.name: column.kind for column in endpoint.columns}
-
-    for name, kind in kinds.items():
-        if kind in {Kind.ID, Kind.RELATION, Kind.INTEGER}:
-            assert schema.field(name).type == pa.int64()
-        elif kind is Kind.TIME:
-            assert schema.field(name).type == pa.timestamp("us", tz="UTC")
 
 
 @pytest.mark.parametrize(

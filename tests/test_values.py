@@ -1,7 +1,7 @@
 """Single values: what is repaired, what is null, what is refused with a reason."""
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -122,12 +122,6 @@ def test_a_time_in_any_zone_keeps_its_instant_to_the_microsecond(naive, offset):
 def test_a_time_whose_offset_has_more_than_59_minutes_is_refused(offset):
     with pytest.raises(ValueError, match="more than 59 minutes"):
         read_value(Kind.TIME, f"2026-06-06T12:59:11{offset}")
-
-
-def test_a_time_without_a_zone_is_utc():
-    stored = datetime.fromisoformat(read_value(Kind.TIME, "2026-06-06T12:59:11"))
-
-    assert stored == datetime(2026, 6, 6, 12, 59, 11, tzinfo=UTC)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -42,14 +42,6 @@ def test_oldest_first_proves_everything_before_the_last_record():
     assert progress.rest == Interval(at(40), RANGE.end)
 
 
-@pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST], ids=lambda e: e.name)
-def test_the_microsecond_of_the_last_record_is_not_proven_because_others_may_share_it(endpoint):
-    progress = after_page(endpoint, RANGE, at(40), at_end=False)
-
-    assert progress.rest.start <= at(40) < progress.rest.end
-    assert not progress.proven.start <= at(40) < progress.proven.end
-
-
 @pytest.mark.parametrize("last", [None, NOON - 40 * SECOND])
 @pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST, UNORDERED], ids=lambda e: e.name)
 def test_the_end_of_a_walk_proves_its_whole_range(endpoint, last):
@@ -369,11 +361,6 @@ def test_a_stream_without_a_fan_out_has_one_span_per_range():
     spans = spans_of(NEWEST_FIRST, [(None, interval) for interval in ranges])
 
     assert spans == [Span((), interval) for interval in ranges]
-
-
-def test_no_wanted_range_gives_no_span():
-    assert spans_of(NEWEST_FIRST, []) == []
-    assert spans_of(OLDEST_FIRST, []) == []
 
 
 @given(

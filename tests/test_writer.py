@@ -115,28 +115,21 @@ def flush(writer: Writer) -> None:
     asyncio.run(writer.flush())
 
 
-def test_pages_are_buffered_until_they_take_enough_memory(writer_of, lake, monkeypatch):
-    pages = [reading(ALERTS, 1, 2), reading(ALERTS, 3, 4), reading(ALERTS, 5, 6)]
-    size = sum(one.page.rows.get_total_buffer_size() for one in pages)
-    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", size)
+PAGES = [reading(ALERTS, 1, 2), reading(ALERTS, 3, 4), reading(ALERTS, 5, 6)]
+SIZE = sum(one.page.rows.get_total_buffer_size() for one in PAGES)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("BYTES_PER_COMMIT", SIZE), ("ROWS_PER_COMMIT", 5)])
+def test_pages_are_buffered_until_they_are_enough(writer_of, lake, monkeypatch, limit, most):
+    monkeypatch.setattr(writers, limit, most)
     writer = writer_of(ALERTS)
 
-    write(writer, *pages[:2])
+    write(writer, *PAGES[:2])
     assert lake.batches == []
-    write(writer, pages[2])
+    write(writer, *PAGES[2:], *PAGES[:1])
+    flush(writer)
 
-    assert [batch.rows.num_rows for batch in lake.batches] == [6]
-
-
-def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 5)
-    writer = writer_of(ALERTS)
-
-    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4))
-    assert lake.batches == []
-    write(writer, reading(ALERTS, 5, 6))
-
-    assert [batch.rows.num_rows for batch in lake.batches] == [6]
+    assert [batch.rows.num_rows for batch in lake.batches] == [6, 2]
 
 
 def test_large_records_that_are_rejected_make_a_commit_due_too(writer_of, lake, monkeypatch):
@@ -163,17 +156,6 @@ def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
     assert [batch.rows.num_rows for batch in lake.batches] == [2]
 
 
-def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
-    two = reading(ALERTS, 1, 2)
-    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", two.page.rows.get_total_buffer_size())
-    writer = writer_of(ALERTS)
-
-    write(writer, two, reading(ALERTS, 3, 4), reading(ALERTS, 5))
-    flush(writer)
-
-    assert [batch.rows.num_rows for batch in lake.batches] == [2, 2, 1]
-
-
 def test_a_proven_range_is_committed_with_its_rows(writer_of, lake, monkeypatch):
     monkeypatch.setattr(writers, "BYTES_PER_COMMIT", 1)
     first, second = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
@@ -193,15 +175,6 @@ def test_a_range_proven_without_rows_is_committed_too(writer_of, lake):
 
     assert [batch.records for batch in lake.batches] == [0]
     assert [bool(proof.proven) for proof in lake.proofs] == [True]
-
-
-def test_a_page_that_proves_nothing_adds_no_range(writer_of, lake):
-    writer = writer_of(ALERTS)
-
-    write(writer, reading(ALERTS, 1))
-    flush(writer)
-
-    assert dict(lake.proofs[0].proven) == {}
 
 
 def test_a_proven_range_counts_for_each_id_of_the_call(writer_of, lake):
@@ -292,6 +265,7 @@ def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, la
 
     assert lake.wholes == [None]
     assert lake.proofs[0].ends is None
+    assert dict(lake.proofs[0].proven) == {}
 
 
 def test_misfits_are_committed_with_their_page(run, lake):
