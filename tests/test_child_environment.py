@@ -52,7 +52,7 @@ ALL = SERVICE | STORE | DATABASE | SERVER | OTHERS
 
 RECEIVED = (
     *("lake", "profile", "push_journal", "push_sources"),
-    *("push_secrets", "push_secrets_block", "push_secrets_file"),
+    *("push_secrets", "push_secrets_file"),
 )
 
 SHARED = SecretStr("host=db dbname=fleet")
@@ -147,7 +147,6 @@ def test_a_demo_s_receiver_has_the_demo_s_settings_whatever_the_project_s_are(
             "FLEETLAKE_PROFILE": "of-the-project",
             "FLEETLAKE_PUSH_JOURNAL": "of-the-project",
             "FLEETLAKE_PUSH_SECRETS": "of-the-project-and-long",
-            "FLEETLAKE_PUSH_SECRETS_BLOCK": "of-the-project",
             "FLEETLAKE_PUSH_SECRETS_FILE": "of-the-project",
             "FLEETLAKE_PUSH_SOURCES": "192.0.2.0/24",
         }

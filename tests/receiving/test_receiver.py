@@ -14,8 +14,8 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from fleetlake.errors import Unreachable, UsageError
-from fleetlake.receiving import intake, push_secrets
+from fleetlake.errors import UsageError
+from fleetlake.receiving import intake
 from fleetlake.receiving.intake import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.journal_table import JournalTable, PushedMessage
@@ -450,83 +450,6 @@ def test_a_new_secret_in_the_file_counts_at_once_and_a_removed_one_no_longer(tmp
     assert answers(tmp_path, ask) == [403, 200, 200, 403, 200, 200, 200]
     # The same body signed with another secret is another message here, and one alert in the lake.
     assert stored(tmp_path) == [b"2", b"2", b"3", b"4", b"4"]
-
-
-@pytest.fixture
-def block(monkeypatch):
-    """Let a Secret block hold these secrets; return them, and count how often it is read."""
-    held, reads = ["first"], []
-
-    def read(name: str) -> tuple[str, ...]:
-        reads.append(name)
-        if not held:
-            raise Unreachable("The server is away.")
-        return tuple(held)
-
-    monkeypatch.setattr(push_secrets, "read_secrets_block", read)
-    monkeypatch.setattr(push_secrets, "BLOCK_PAUSE_SECONDS", 0)
-    return held, reads
-
-
-def of_block(folder):
-    return PushSecrets(settings(folder, push_secrets="", push_secrets_block="pushes"))
-
-
-def test_a_new_secret_in_the_block_counts_at_its_first_message(tmp_path, block):
-    held, _ = block
-
-    async def ask(receiver):
-        first = await receiver.push(b"1", "first")
-        held.append("second")
-        return [first, await receiver.push(b"2", "second"), await receiver.push(b"3", "first")]
-
-    got = answers(tmp_path, ask, secrets=of_block(tmp_path))
-
-    assert [answer.status_code for answer in got] == [200, 200, 200]
-
-
-def test_many_forged_messages_read_the_block_once(tmp_path, block, monkeypatch):
-    monkeypatch.setattr(push_secrets, "BLOCK_PAUSE_SECONDS", 60)
-    secrets = of_block(tmp_path)
-
-    async def ask(receiver):
-        return [await receiver.push(bytes([n]), "forged") for n in range(5)]
-
-    got = answers(tmp_path, ask, secrets=secrets)
-
-    assert {answer.status_code for answer in got} == {403}
-    assert block[1] == ["pushes"]
-
-
-def test_a_secret_removed_from_the_block_counts_no_longer_once_the_block_is_old(
-    tmp_path, block, monkeypatch
-):
-    held, reads = block
-    monkeypatch.setattr(push_secrets, "BLOCK_SECONDS", 0)
-
-    async def ask(receiver):
-        held[:] = ["second"]
-        await receiver.push(b"1", "first")  # which reads the block again
-
-        async def is_refused():
-            return (await receiver.push(b"2" * len(reads), "first")).status_code == 403
-
-        return await until(is_refused)
-
-    assert answers(tmp_path, ask, secrets=of_block(tmp_path))
-
-
-def test_while_the_block_cannot_be_read_its_secrets_stay(tmp_path, block, caplog):
-    secrets = of_block(tmp_path)
-    block[0].clear()
-
-    async def ask(receiver):
-        return [await receiver.push(b"1", secret) for secret in ("forged", "first")]
-
-    got = answers(tmp_path, ask, secrets=secrets)
-
-    assert [answer.status_code for answer in got] == [403, 200]
-    assert "The secrets stay as they were. The server is away." in caplog.text
 
 
 @pytest.mark.parametrize("proxies", ["*", "nginx", "10.0.0.O", "127.0.0.1, 10.0.0.1/8"])

@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from fleetlake.errors import SettingsError
 from fleetlake.machine.atomic_files import write_atomically
@@ -21,18 +20,6 @@ from fleetlake.machine.ownership import chmod_words, excess_rights, foreign_owne
 _PRIVATE = 0o600
 _BYTES = 32
 _WAIT_SECONDS = 10.0
-
-
-class SecretStore(Protocol):
-    """Where secrets are kept, and how people call that place."""
-
-    place: str
-
-    def find(self, url: str) -> str | None:
-        """Return the newest secret that was made for a URL and is still kept."""
-
-    def keep_new(self, url: str) -> str:
-        """Make a secret for a URL, and return it once it is stored."""
 
 
 class KeptSecrets:

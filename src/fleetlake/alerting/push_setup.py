@@ -11,7 +11,7 @@ from typing import Any
 
 from fleetlake.alerting.account_settings import AccountSettings, PushTest
 from fleetlake.alerting.alert_rule import AlertRule, Schedule
-from fleetlake.alerting.kept_secrets import SecretStore
+from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.alerting.push_destinations import PushDestination
 from fleetlake.errors import PushTestFailed
 from fleetlake.text.wording import counted
@@ -43,7 +43,7 @@ class PushSetup:
     """One setup. With `is_dry_run` it only reads, and reports what it would do."""
 
     settings: AccountSettings
-    store: SecretStore
+    store: KeptSecrets
     wanted: Wanted
     is_dry_run: bool = False
     on_step: Callable[[SetupStep], None] = lambda _: None

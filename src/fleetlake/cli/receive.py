@@ -60,11 +60,9 @@ def receive(
         raise UsageError("--key needs --cert.", remedy="Name the certificate too.")
     settings = load_settings()
     if not PushSecrets(settings).current():
-        block = settings.push_secrets_block
-        place = f"the Secret block {block}" if block else settings.push_secrets_file
         say(
             "There is no secret yet, so every push is refused. `fleetlake alerts setup` writes one "
-            f"to {place}; FLEETLAKE_PUSH_SECRETS works too."
+            f"to {settings.push_secrets_file}; FLEETLAKE_PUSH_SECRETS works too."
         )
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(PlainFormatter("%(asctime)s %(message)s"))

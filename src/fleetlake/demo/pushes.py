@@ -73,7 +73,6 @@ def receiver_environment(settings: Settings) -> dict[str, str]:
         "FLEETLAKE_PROFILE": settings.profile,
         "FLEETLAKE_PUSH_JOURNAL": str(settings.push_journal),
         "FLEETLAKE_PUSH_SECRETS": "",
-        "FLEETLAKE_PUSH_SECRETS_BLOCK": "",
         "FLEETLAKE_PUSH_SECRETS_FILE": str(settings.push_secrets_file),
         "FLEETLAKE_PUSH_SOURCES": "",
         "FLEETLAKE_VENDOR_WORDS": "",

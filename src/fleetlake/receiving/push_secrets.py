@@ -1,11 +1,9 @@
 """Who may push: the secrets of destinations, signatures, and why a message is refused.
 
-Secrets come from the settings, a file and a Prefect Secret block.
+Secrets come from the settings and a file.
 
 `fleetlake alerts setup` adds a secret to the file before it creates the destination, whose first
-test message arrives at once. So a running receiver reads the file again whenever it has changed. It
-cannot see that a block has changed: it reads it again when a message fits no secret, but not at
-each of many forged ones, and from time to time, so that a removed secret does not count for long.
+test message arrives at once. So a running receiver reads the file again whenever it has changed.
 
 A signature is the hex digest of the SHA-256 HMAC of the body, keyed with the secret of the
 destination. An empty body is signed as a single space. The header that has it is
@@ -15,7 +13,6 @@ A message that a known secret signs under another header leaves a note, which `d
 show as long as the receiver expects the same header. A stranger cannot leave one.
 """
 
-import asyncio
 import hmac
 import json
 import logging
@@ -32,7 +29,6 @@ from pathlib import Path
 from fleetlake.errors import FleetlakeError, SettingsError
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.ownership import chmod_words, excess_rights, require_own
-from fleetlake.machine.secret_block import read_secrets_block
 from fleetlake.settings import Settings
 from fleetlake.settings.vendor_words import SIGNATURE_HEADER
 
@@ -85,12 +81,6 @@ def is_signed(body: bytes, signature: bytes, secrets: Sequence[bytes]) -> bool:
     return any(matches)
 
 
-BLOCK_PAUSE_SECONDS = 5.0
-"""A block is not read more often than this."""
-
-BLOCK_SECONDS = 60.0
-"""A block that was read longer ago is read again, while messages go on being checked."""
-
 _OTHERS = 0o077
 _Version = tuple[int, int, int]
 
@@ -104,30 +94,19 @@ class PushSecrets:
         self._file = settings.push_secrets_file
         self._version = _version(self._file)
         self._in_file = read_secrets(self._file)
-        self._block = _Block(settings.push_secrets_block) if settings.push_secrets_block else None
         self._notes = SignatureNotes(settings)
 
     def signature_in(self, headers: Sequence[tuple[bytes, bytes]]) -> Signature:
         """Return the signature that a request carries. Raises: Refused."""
         return signature_in(headers, self._notes.expected)
 
-    async def require_signed(self, body: bytes, signature: Signature) -> None:
+    def require_signed(self, body: bytes, signature: Signature) -> None:
         """Refuse a body that no secret signs in the expected header. Raises: Refused."""
-        if not await self.fit(body, signature.digest):
+        if not is_signed(body, signature.digest, self.current()):
             raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
         if signature.other_header:
             self._notes.note(signature.other_header)
             raise Refused(PushRefusal.UNSIGNED, f"one {self._notes.expected} is needed")
-
-    async def fit(self, body: bytes, signature: bytes) -> bool:
-        """Return whether one of the secrets gives a signature, in lower case, of a body."""
-        is_right = is_signed(body, signature, self.current())
-        if self._block is None:
-            return is_right
-        if is_right:
-            self._block.keep_fresh()
-            return True
-        return await self._block.has_changed() and is_signed(body, signature, self.current())
 
     def current(self) -> tuple[bytes, ...]:
         """Return all secrets; after a change that cannot be read, those from before it."""
@@ -138,46 +117,7 @@ class PushSecrets:
                 self._in_file = read_secrets(self._file)
             except FleetlakeError as error:
                 logging.getLogger(__name__).warning("The secrets stay as they were. %s", error)
-        return self._fixed + self._in_file + (self._block.secrets if self._block else ())
-
-
-class _Block:
-    """The secrets in a Prefect Secret block, as they were when it could be read last."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.secrets: tuple[bytes, ...] = ()
-        self._began = time.monotonic()
-        self._reading: asyncio.Task[None] | None = None
-        self._read()
-
-    def keep_fresh(self) -> None:
-        """Read it again beside the requests if that was long ago."""
-        if time.monotonic() - self._began > BLOCK_SECONDS:
-            self._start()
-
-    async def has_changed(self) -> bool:
-        """Read it again, unless that was just done or goes on; return whether it has changed."""
-        if time.monotonic() - self._began < BLOCK_PAUSE_SECONDS:
-            return False
-        before, reading = self.secrets, self._start()
-        if reading is not None:
-            await asyncio.shield(reading)
-        return self.secrets != before
-
-    def _start(self) -> "asyncio.Task[None] | None":
-        """Begin to read it; return None if that goes on already."""
-        if self._reading is not None and not self._reading.done():
-            return None
-        self._began = time.monotonic()
-        self._reading = asyncio.create_task(asyncio.to_thread(self._read))
-        return self._reading
-
-    def _read(self) -> None:
-        try:
-            self.secrets = tuple(one.encode() for one in read_secrets_block(self._name))
-        except FleetlakeError as error:
-            logging.getLogger(__name__).warning("The secrets stay as they were. %s", error)
+        return self._fixed + self._in_file
 
 
 def read_secrets(file: Path) -> tuple[bytes, ...]:

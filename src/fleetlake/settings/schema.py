@@ -183,11 +183,6 @@ class Settings(BaseSettings):
         Path("data/push-secrets"),
         description="File of secrets that sign pushed alerts, one per line, mode 600",
     )
-    push_secrets_block: str | None = Field(
-        None,
-        pattern="^[a-z0-9-]*$",
-        description="Name of a Prefect Secret block with more such secrets",
-    )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
     )

@@ -99,14 +99,13 @@ def add_destination(
 ) -> None:
     """Create a push destination with a new secret.
 
-    The secret is stored in FLEETLAKE_PUSH_SECRETS_FILE, or in FLEETLAKE_PUSH_SECRETS_BLOCK, before
-    it is sent, and never printed. To have alerts pushed, a rule must name the destination:
-    `fleetlake alerts setup` does both.
+    The secret is stored in FLEETLAKE_PUSH_SECRETS_FILE before it is sent, and never printed. To
+    have alerts pushed, a rule must name the destination: `fleetlake alerts setup` does both.
     """
-    from fleetlake.cli.alerts.connecting import secret_store
+    from fleetlake.alerting.kept_secrets import KeptSecrets
     from fleetlake.cli.screen import console
 
-    store = secret_store(chosen_account(profile))
+    store = KeptSecrets(chosen_account(profile).push_secrets_file)
     if dry_run:
         console().print(f"Would create the destination {url}, its secret in {store.place}.")
         return
@@ -147,9 +146,9 @@ def change_destination(
 
     To stop pushes for a while, disable it: only the service itself can suspend a destination.
     """
-    from fleetlake.cli.alerts.connecting import secret_store
+    from fleetlake.alerting.kept_secrets import KeptSecrets
 
-    store = secret_store(chosen_account(profile))
+    store = KeptSecrets(chosen_account(profile).push_secrets_file)
     fields = changes_of(
         endpoint={"url": url} if url else None,
         name=name,

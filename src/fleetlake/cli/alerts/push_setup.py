@@ -35,14 +35,6 @@ def set_up_pushes(
         bool,
         typer.Option("--new-secret", help="Give the destination a new secret in any case."),
     ] = False,
-    prefect_block: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Keep the secret in this Prefect Secret block instead of the file; by default "
-            "FLEETLAKE_PUSH_SECRETS_BLOCK, which tells the receiver.",
-        ),
-    ] = None,
     profile: ProfileOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -59,12 +51,11 @@ def set_up_pushes(
     destination.
     """
     from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, chosen_types
+    from fleetlake.alerting.kept_secrets import KeptSecrets
     from fleetlake.alerting.push_setup import PushSetup, Wanted
-    from fleetlake.cli.alerts.connecting import secret_store
     from fleetlake.cli.screen import console
 
-    settings = chosen_account(profile)
-    store = secret_store(settings, prefect_block)
+    store = KeptSecrets(chosen_account(profile).push_secrets_file)
     wanted = Wanted(
         url=url,
         name=name,
@@ -79,9 +70,6 @@ def set_up_pushes(
     def on_step(step: "SetupStep") -> None:
         mark = "would " if dry_run and step.is_change else ""
         screen.print(f"- {mark}{step.what}")
-
-    if prefect_block and prefect_block != settings.push_secrets_block:
-        screen.print(f"The receiver needs FLEETLAKE_PUSH_SECRETS_BLOCK={prefect_block}.")
 
     async def act(account: "AccountSettings") -> list["SetupStep"]:
         return await PushSetup(account, store, wanted, dry_run, on_step).run()

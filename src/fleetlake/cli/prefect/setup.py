@@ -192,18 +192,6 @@ def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:
     client.update_work_pool(WORK_POOL, WorkPoolUpdate(concurrency_limit=runs))
 
 
-def put_secret(name: str, value: Any) -> None:
-    """Save a value in a Secret block. Raises: SettingsError, Unreachable as `server_client`."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with server_client():
-        from prefect.blocks.system import Secret
-
-        # A thread has no event loop; where one runs, Prefect would return a coroutine.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(lambda: Secret(value=value).save(name, overwrite=True)).result()
-
-
 def put_secrets(settings: "Settings") -> list[str]:
     """Save the configured keys as Secret blocks, and return the blocks' names.
 
