@@ -10,7 +10,9 @@ from fleetsim.drives import WAYS
 from tests.simulator.sections import section
 from tests.support.service import Service, instant, shared
 
-FLEET = {"seed": 5, "routers": 20, "days": 2}
+pytestmark = pytest.mark.proof
+
+FLEET = {"seed": 5, "routers": 10, "days": 2}
 
 
 @pytest.fixture(scope="module")
