@@ -82,6 +82,7 @@ def test_a_second_load_changes_nothing_and_its_calls_count_apart(sim: Sim) -> No
     assert verify(sim.settings(), ASSIGNMENTS, start=NOW, transport=sim.transport).missing == set()
 
 
+@pytest.mark.proof
 def test_the_staging_view_has_one_row_per_device_and_assignment(sim: Sim) -> None:
     raise_worst(sim.ingest(ASSETS, ASSIGNMENTS))
     build_marts(sim.settings().lake, select="stg_asset_endpoint_subscriptions")

@@ -92,25 +92,6 @@ def increments(empty_lake, tmp_path_factory, add):
     return lake, results
 
 
-@pytest.mark.release
-def test_the_trips_are_the_ones_that_were_driven(increments):
-    with open_lake(increments[0], read_only=True) as lake:
-        driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
-        times = lake.rows(
-            "select distinct strftime(started_at, '%H:%M:%S'), strftime(ended_at, '%H:%M:%S')"
-            " from marts.trips"
-        )
-    assert times == [("06:00:00", "06:10:00")]  # it stood still at the next fix
-    assert driven == [
-        (1, "2026-06-01"),
-        (1, "2026-06-02"),
-        (1, "2026-06-03"),
-        (2, "2026-06-01"),
-        (2, "2026-06-03"),
-        (2, "2026-06-04"),
-    ]
-
-
 @pytest.mark.proof
 def test_a_late_row_leaves_other_units_unchanged(increments):
     with open_lake(increments[0], read_only=True) as lake:
@@ -455,6 +436,7 @@ def test_wrong_fixes_that_arrive_incrementally_are_rated_as_if_they_arrived_at_o
     assert jumps == sum(is_wrong)
 
 
+@pytest.mark.proof
 def test_trips_built_before_have_the_time_zone_that_a_later_record_names(empty_lake, tmp_path, add):
     lake = shutil.copytree(empty_lake, tmp_path / "lake")
     add(lake, "historical_locations", *fixes(1, 0), *fixes(2, 0))

@@ -417,13 +417,6 @@ def test_a_disk_that_is_full_is_an_error_and_the_old_snapshot_stays(lake, publis
     assert published.resolve() == before
 
 
-def test_publishing_a_missing_lake_creates_no_folder(tmp_path, published):
-    with pytest.raises(LakeError, match="There is no lake"):
-        publish(tmp_path / "lkae", published)
-
-    assert list(tmp_path.iterdir()) == []
-
-
 RANGES = [  # stream, device, proven from, until, in hours of November
     ("logs", "1", 0, 72),
     ("logs", "2", 0, 30),

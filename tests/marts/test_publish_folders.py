@@ -167,16 +167,6 @@ def test_a_folder_that_up_did_not_make_is_not_emptied(tmp_path, monkeypatch, is_
     assert (mine / "note.txt").exists()
 
 
-def test_a_folder_that_up_made_is_emptied(tmp_path, monkeypatch):
-    monkeypatch.setattr(up, "FOLDER", tmp_path / "up")
-    up._create_empty(up.FOLDER)  # noqa: SLF001
-    (tmp_path / "up" / "old").touch()
-
-    up._create_empty(up.FOLDER)  # noqa: SLF001
-
-    assert not (tmp_path / "up" / "old").exists()
-
-
 def test_a_folder_that_an_older_up_made_without_a_mark_is_emptied(tmp_path):
     folder = tmp_path / "up"
     (folder / "prefect").mkdir(parents=True)

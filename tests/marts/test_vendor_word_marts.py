@@ -139,6 +139,7 @@ def test_the_marts_are_those_of_the_same_world_in_the_contracts_words(tmp_path, 
     assert vendor == neutral
 
 
+@pytest.mark.proof
 def test_a_changed_table_of_words_makes_the_next_build_a_full_one(
     make_sim: Callable[..., Sim], tmp_path, monkeypatch
 ):
