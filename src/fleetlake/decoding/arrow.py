@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fleetlake.decoding.records import Decoded, OddRecord, RejectedRecord, reader_of
+from fleetlake.decoding.records import PAGES, Decoded, OddRecord, RejectedRecord, reader_of
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
@@ -85,22 +85,7 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
 
     Raises: PageUnreadable if the body is not a list response. It is never read as an empty page.
     """
-    reader = reader_of(endpoint)
-    try:
-        return _with_python_times(endpoint, _page(endpoint, reader.fast(body)))
-    except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too
-        return _page(endpoint, reader.lenient(body))
-
-
-def _with_python_times(endpoint: Endpoint, page: Page) -> Page:
-    """Return the page. Raises: OddRecord for a time that fits Arrow but not Python."""
-    count = page.rows.num_rows
-    for column in endpoint.columns:
-        if column.kind is Kind.TIME and count:
-            ticks = np.frombuffer(page.rows.column(column.name).buffers()[1], np.int64, count)
-            if ticks.min() < _EARLIEST or ticks.max() > _LATEST:
-                raise OddRecord
-    return page
+    return reader_of(endpoint).read(body, lambda decoded: _page(endpoint, decoded))
 
 
 @cache
@@ -156,7 +141,19 @@ def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     extra = [decoded.extra.get(row) for row in range(kept)] if decoded.extra else [None] * kept
     arrays.append(_json_array(extra))
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema_of(endpoint))
+    if decoded.reader == "fast":
+        _refuse_far_times(endpoint, rows)
+    PAGES[decoded.reader] += 1
     return Page(rows, decoded.rejects, decoded.count, decoded.limit, decoded.next)
+
+
+def _refuse_far_times(endpoint: Endpoint, rows: pa.RecordBatch) -> None:
+    """Raise OddRecord for a time that fits Arrow but not Python."""
+    for column in endpoint.columns:
+        if column.kind is Kind.TIME and rows.num_rows:
+            ticks = np.frombuffer(rows.column(column.name).buffers()[1], np.int64, rows.num_rows)
+            if ticks.min() < _EARLIEST or ticks.max() > _LATEST:
+                raise OddRecord
 
 
 def array_of(column: Column, values: Sequence[Any]) -> pa.Array:

@@ -41,7 +41,7 @@ from fleetlake.decoding.bounds import (
     refuse_beyond_bounds,
     set_deep_aside,
 )
-from fleetlake.decoding.records import RejectedRecord, strict_json
+from fleetlake.decoding.records import RejectedRecord, opened, strict_json
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.decoding.values import relation_id, without_hosts
 from fleetlake.endpoints.events import PUSHED_LISTS
@@ -288,14 +288,11 @@ def alerts_of(body: bytes) -> list[SentAlert]:
     if not body:
         raise ValueError("the message is empty")
     try:
-        body.decode()
-        return _split(body)
+        return opened(body, _split)[1]
     except msgspec.ValidationError:
         raise ValueError("neither an alert nor a list of alerts") from None
     except RecursionError:
         return _split_deep(body)
-    except ValueError:
-        return _split(strict_json(body))  # control characters, and bytes that are not UTF-8
 
 
 def _split(body: bytes) -> list[SentAlert]:

@@ -1,20 +1,21 @@
 """Reading the body of a list response: checking the envelope, decoding the records.
 
-There are two readers. The fast one decodes a page directly into typed structs and accepts only
-records exactly as the endpoint row declares them, with the unknown members of earlier pages. If it
-refuses a page, the lenient one reads the page record by record: it repairs what it can, keeps
-unknown members and unusable values as `extra`, and rejects only records without their key or time.
-A page is never refused for single bad records, and a body that is not a page is never read as an
-empty page.
+`PageReader.read` is the order of tries. The fast reader decodes a page directly into typed structs
+and accepts only records exactly as the endpoint row declares them, with the unknown members of
+earlier pages. If it refuses a page, the lenient one reads the page record by record: it repairs
+what it can, keeps unknown members and unusable values as `extra`, and rejects only records without
+their key or time. A page is never refused for single bad records, and a body that is not a page is
+never read as an empty page.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -86,6 +87,29 @@ def _whole(text: str) -> int | str:
     return int(text) if len(text) <= MAX_DIGITS else text
 
 
+PAGES = Counter[str]()
+"""How many pages this process has read fast, or record by record: as sent, repaired, or shallow.
+
+Repaired ones were not strict JSON; records that nest too deeply were taken out of shallow ones.
+"""
+
+Made = TypeVar("Made")
+
+
+def opened(body: bytes, decode: Callable[[bytes], Made]) -> tuple[str, Made]:
+    """Return what `decode` makes of a body as sent or, if it is not strict JSON, of a repaired one.
+
+    Raises: what `decode` raises; ValueError if the body cannot be repaired.
+    """
+    try:
+        body.decode()
+        return "as sent", decode(body)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # msgspec's errors are ValueErrors too
+        return "repaired", decode(strict_json(body))
+
+
 class OddRecord(Exception):
     """A page decodes, but one of its records needs the lenient reader."""
 
@@ -113,6 +137,7 @@ class Decoded:
     next: Mapping[str, str] | None
     extra: dict[int, str] = field(default_factory=dict)
     rejects: tuple[RejectedRecord, ...] = ()
+    reader: str = "fast"
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -163,6 +188,15 @@ class PageReader:
         self._learned = learned
         self._fast = fast_decoder(self._endpoint, learned)
 
+    def read(self, body: bytes, make: Callable[[Decoded], Made]) -> Made:
+        """Return what `make` makes of a page by the first reader that can read it.
+
+        Raises: PageUnreadable if the body is not a list response.
+        """
+        with suppress(ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's, msgspec's
+            return make(self.fast(body))
+        return make(self.lenient(body))
+
     def fast(self, body: bytes) -> Decoded:
         """Decode a page of records as declared, or as learned. Raises: ValueError, OddRecord."""
         if self._fast is None or _has_nul(body) or may_have_many_records(body):
@@ -208,7 +242,16 @@ class PageReader:
         body = body.removeprefix(_BYTE_ORDER_MARK)
         if has_many_records(body):
             raise _no_page(self._endpoint, f"it has more than {MAX_RECORDS:,} records")
-        envelope, deep = self._open(body)
+        deep: dict[bytes, bytes] = {}
+        decode: Callable[[bytes], Any] = self._raw_page.decode
+        try:
+            try:
+                reader, envelope = opened(body, decode)
+            except RecursionError:
+                body, deep = set_deep_aside(body)
+                reader, envelope = "shallow", opened(body, decode)[1]
+        except (ValueError, RecursionError) as error:
+            raise _no_page(self._endpoint, error) from None
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
         rejects: list[RejectedRecord] = []
@@ -230,7 +273,7 @@ class PageReader:
             self._learn(learned)
         values = {name: [row[name] for row in rows] for name in self._names}
         paging = self._paging(envelope)
-        return Decoded(values, len(envelope.data), *paging, extra, tuple(rejects))
+        return Decoded(values, len(envelope.data), *paging, extra, tuple(rejects), reader)
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
@@ -241,29 +284,6 @@ class PageReader:
                 return page.meta.limit, link_query(page.meta.next)
             return self._endpoint.page_size, link_query(page.links.next)
         except ValueError as error:
-            raise _no_page(self._endpoint, error) from None
-
-    def _open(self, body: bytes) -> tuple[Any, dict[bytes, bytes]]:
-        """Return the page with placeholders for deep records, and the records by placeholder."""
-        with suppress(RecursionError):
-            return self._envelope(body), {}
-        body, deep = set_deep_aside(body)
-        try:
-            return self._envelope(body), deep
-        except RecursionError as error:
-            raise _no_page(self._endpoint, error) from None
-
-    def _envelope(self, body: bytes) -> Any:
-        try:
-            body.decode()
-            return self._raw_page.decode(body)
-        except msgspec.ValidationError as error:
-            raise _no_page(self._endpoint, error) from None
-        except ValueError:
-            pass
-        try:
-            return self._raw_page.decode(strict_json(body))
-        except ValueError as error:  # msgspec's errors are ValueErrors too
             raise _no_page(self._endpoint, error) from None
 
     def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
