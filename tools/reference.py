@@ -3,15 +3,21 @@
 `python -m tools.reference` (`make reference`) writes them into the pages; a test compares them.
 """
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import typer.main
 from pydantic.fields import FieldInfo
 
+import fleetlake
 from fleetlake import errors
+from fleetlake.analysis.frames import Selection, Table
+from fleetlake.analysis.reader import LakeReader, Schema
 from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -220,7 +226,49 @@ def receiver_metric_table() -> str:
     return table("metric | type | labels | meaning", rows)
 
 
+PYTHON = (fleetlake, LakeReader, Schema, Table, Selection)
+"""The Python API: the module, then its classes in the order of the page."""
+
+
+def python_api() -> str:
+    """Return each public function, class, method and property of the Python API."""
+    return "\n\n".join("\n\n".join(_api_of(thing)) for thing in PYTHON)
+
+
+def _api_of(thing: Any) -> Iterator[str]:
+    """Yield the heading and text of a class, then of each public function in its source."""
+    source = ast.parse(inspect.getsource(thing))
+    body, owner, level = source.body, "fleetlake.", "##"
+    if isinstance(source.body[0], ast.ClassDef):
+        [definition] = source.body
+        body, owner, level = definition.body, ".", "###"
+        yield f"## {definition.name}\n\n{ast.get_docstring(definition)}"
+    for node in body:
+        text = isinstance(node, ast.FunctionDef) and ast.get_docstring(node)
+        if text and not node.name.startswith("_"):
+            yield f"{level} `{owner}{_signature(node)}`\n\n{_blocks(text)}"
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    """Return how a function is called and what it returns; of a property, only the latter.
+
+    >>> _signature(ast.parse("def pl(self, *, lazy: bool=False) -> 'Frame': ...").body[0])
+    'pl(*, lazy: bool=False) -> Frame'
+    """
+    parameters = re.sub(r"^self(, )?", "", ast.unparse(node.args))
+    called = "" if node.decorator_list else f"({parameters})"
+    returned = ast.unparse(node.returns) if node.returns else "None"
+    return f"{node.name}{called} -> {returned}".replace("'", "")
+
+
+def _blocks(text: str) -> str:
+    """Return a docstring as Markdown: an indented example becomes a block of code."""
+    example = re.compile(r"((?:^    .*\n?)+)", re.MULTILINE)
+    return example.sub(lambda m: f"```python\n{dedent(m[1]).rstrip()}\n```\n", text)
+
+
 BLOCKS = {
+    "python": python_api,
     "settings": settings_table,
     "endpoints": endpoint_table,
     "marts": mart_table,
