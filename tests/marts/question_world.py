@@ -11,15 +11,12 @@ from datetime import datetime, timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import UUID
 
-import numpy as np
 import polars as pl
 import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetsim.visibility import lag
 from tests.support.sim import NOW, new_sim
 
 Record = dict[str, Any]
@@ -32,7 +29,7 @@ LAST_HOURS = 20
 """In these hours, batteries are polled every hour, so that a discharge has several readings."""
 LISTS = ("accounts", "batteries", "groups", "net_device_health", "net_devices", "routers")
 UNSEEN = timedelta(minutes=1)
-"""A record may be invisible for up to a minute after its creation."""
+"""A load may leave out the records of its last minute; the next one reads them."""
 BROKEN = timedelta(days=9)
 """A receiver has sent no fix for this long."""
 PLACE_RADIUS_M = 150
@@ -41,7 +38,8 @@ SERIES = (
     *("alerts", "historical_locations", "net_device_signal_samples", "net_device_usage_samples"),
     *("router_alerts", "router_logs", "router_state_samples", "router_stream_usage_samples"),
 )
-KEY = "created_at_timeuuid"
+EVENT_TIMES = {**dict.fromkeys(SERIES, "created_at"), "activity_logs": "action_timestamp"}
+"""The times of records that a load reads in order of time, as columns of the lake."""
 
 
 def id_of(url: str | None) -> int | None:
@@ -132,8 +130,10 @@ class World:
             self.polls[moment] = {name: self.sim.truth(name) for name in names or LISTS}
 
     def build(self) -> None:
-        """Break a receiver, then build the marts, with the vehicles' depots as places."""
+        """Break a receiver, leave out the last minute, and build, with depots as places."""
         with open_lake(self.sim.settings().lake) as lake:
+            for name, at in EVENT_TIMES.items():
+                lake.execute(f"delete from raw.{name} where {at} >= ?", [self.now - UNSEEN])
             lake.execute(
                 "delete from raw.historical_locations where router_id = ? and created_at >= ?",
                 [self.broken, self.now - BROKEN],
@@ -182,11 +182,9 @@ class World:
     def _records(self, name: str) -> list[Record]:
         """Return the truth about a resource or cause, without what no load could see."""
         records = self.sim.truth(name)
-        if name in SERIES:
-            records = [r for r in records if self._is_served(r[KEY], r["created_at"])]
-        if name == "activity_logs":
-            actions = ((r, r["action"]) for r in records)
-            records = [r for r, did in actions if self._is_served(did["id"], did["timestamp"])]
+        if name in EVENT_TIMES:
+            settled = self.now - UNSEEN
+            records = [r for r in records if instant(_event_time(r)) < settled]
         if name == "historical_locations":
             since = self.now - BROKEN
             records = [
@@ -196,17 +194,13 @@ class World:
             ]
         return [r for r in records if (of := _device_of(r)) is None or of in self.listed]
 
-    def _is_served(self, key: str, created_at: str) -> bool:
-        """Return whether the simulator serves a record at the end: its key says with which lag."""
-        at = instant(created_at)
-        if at < self.now - UNSEEN:
-            return True
-        tail = np.array([UUID(key).int % 2**64], dtype=np.uint64)
-        return at + timedelta(microseconds=int(lag(tail)[0])) <= self.now
-
     def _frame(self, name: str) -> pl.DataFrame:
         """Return the truth about a resource or cause as a table; a URL becomes an id."""
         return as_frame(self.records(name))
+
+
+def _event_time(record: Record) -> str:
+    return str(record["action"]["timestamp"] if "action" in record else record["created_at"])
 
 
 def _device_of(record: Record) -> str | None:
