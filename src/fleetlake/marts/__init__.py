@@ -1,8 +1,12 @@
 """Run the dbt project in `sql/` over a lake, and return the results."""
 
-from fleetlake.marts.build import build_marts
-from fleetlake.marts.catalogue import mart_table
-from fleetlake.marts.dbt import BuildResult, BuildStep, ModelResult, TestResult
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fleetlake.marts.build import build_marts
+    from fleetlake.marts.catalogue import mart_table
+    from fleetlake.marts.dbt import BuildResult, BuildStep, ModelResult, TestResult
 
 __all__ = [
     "BuildResult",
@@ -12,3 +16,11 @@ __all__ = [
     "build_marts",
     "mart_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is used: dbt's process uses none of it."""
+    if name not in __all__:
+        raise AttributeError(name)
+    places = {"build_marts": "build", "mart_table": "catalogue"}
+    return getattr(import_module(f"fleetlake.marts.{places.get(name, 'dbt')}"), name)
