@@ -56,7 +56,7 @@ def test_one_process_runs_every_command_and_gets_the_snapshot_of_each(kept, tmp_
 
 
 def change_project(monkeypatch, _process):
-    monkeypatch.setattr(dbt_process, "project_digest", lambda _: "another")
+    monkeypatch.setattr(dbt_process, "project_digest", lambda _, **__: "another")
 
 
 def kill(_monkeypatch, process):

@@ -133,6 +133,25 @@ def project(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.proof
+def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, project):
+    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
+    parsed, kept = (tmp_path / "target" / name for name in ("partial_parse.msgpack", "kept"))
+
+    def build():
+        """Return the model that a new process builds, and whether it parsed the project."""
+        parsed.unlink(missing_ok=True)
+        [node] = run_dbt(["build"], work=tmp_path, environment=environment).nodes
+        return node.sql, parsed.exists()
+
+    assert build() == ("select 1 as trip_id", True)
+    assert build() == ("select 1 as trip_id", False)
+    (project / "models" / "trips.sql").write_text("select 2 as trip_id")
+    assert build() == ("select 2 as trip_id", True)
+    kept.write_bytes(b"damaged")
+    assert build() == ("select 2 as trip_id", True)
+
+
 @pytest.mark.release
 def test_a_data_test_in_a_separate_file_counts(tmp_path, built, project):
     (project / "tests").mkdir()

@@ -4,7 +4,8 @@ Each line of standard input is a command: its words, dbt's `flags` that stand be
 `places` of project and profile that stand after them, and the variables of the `environment` that
 differ from one command to the next. Importing dbt and parsing the project take most of the time of
 a small build, so the process keeps the parsed project for the next command and ends when the pipe
-closes. Its parent starts another one if the project has changed.
+closes. Its parent starts another one if the project has changed. The `digest` of a command is that
+of the project, and names what a file keeps of it for later processes.
 
 The member `line` is the type of a line of output; the others are the fields of the class in
 `fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
@@ -24,19 +25,30 @@ import gc
 gc.disable()
 
 import json
+import marshal
 import os
+import pickle
 import sys
 import threading
+from base64 import b64decode, b64encode
 from contextlib import suppress
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
+from types import CodeType
 from typing import Any
 
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 from dbt.contracts.graph.manifest import Manifest
-from dbt_common.events.base_types import EventMsg
+from dbt_common.clients.jinja import MacroFuzzEnvironment
+from dbt_common.events.base_types import BaseEvent, EventLevel, EventMsg
+from dbt_common.events.event_manager import EventManager
+from dbt_common.events.event_manager_client import ctx_set_event_manager
+
+from fleetlake.machine.atomic_files import write_atomically
 
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
@@ -49,20 +61,86 @@ _STATM = Path("/proc/self/statm")
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
 
+class _Events(EventManager):
+    """dbt's events without those for a debug log: writing them takes a tenth of an hour's build."""
+
+    def fire_event(
+        self, e: BaseEvent, level: EventLevel | None = None, *rest: Any, **named: Any
+    ) -> None:
+        if (level or e.level_tag()) is not EventLevel.DEBUG:
+            super().fire_event(e, level, *rest, **named)
+
+
+class _Kept:
+    """What dbt makes of a project, for the next process: to make it takes half of an hour's build.
+
+    That is the parsed project, and the code of each template (macro, model or test), by the class
+    of its environment and its text. `made_of` is the project's digest, and what tells two versions
+    and places of one project apart.
+    """
+
+    def __init__(self, file: Path, *made_of: str) -> None:
+        self.file, self.is_changed = file, False
+        versions = map(version, ("dbt-core", "dbt-common", "dbt-duckdb", "jinja2"))
+        self.made_of = [*made_of, sys.version, *versions]
+        self.fields = b""
+        self.codes: dict[tuple[str, str], CodeType] = {}
+        with suppress(OSError, EOFError, ValueError, TypeError):
+            made_of, *kept = marshal.loads(b64decode(file.read_bytes()))  # noqa: S302 - our own
+            if made_of == self.made_of:
+                self.fields, self.codes = kept
+
+    def project(self) -> Manifest | None:
+        """Return the parsed project if it is kept."""
+        return Manifest(**pickle.loads(self.fields)) if self.fields else None  # noqa: S301
+
+    def keep(self, project: Manifest) -> None:
+        """Keep a project that was just parsed; `Manifest` itself is pickled wrongly by dbt 1.11."""
+        names = (field.name for field in fields(project) if not field.name.startswith("_"))
+        self.fields = pickle.dumps({name: getattr(project, name) for name in names})
+        self.is_changed = True
+
+    def keep_code(self) -> None:
+        """Let dbt take the code of templates from here."""
+        templates: Any = MacroFuzzEnvironment  # whose method is overloaded
+        compiled = templates.compile
+
+        def known(environment: object, source: str) -> CodeType:
+            key = (type(environment).__name__, source)
+            if key not in self.codes:
+                self.codes[key], self.is_changed = compiled(environment, source), True
+            return self.codes[key]
+
+        templates.compile = known
+
+    def save(self) -> None:
+        """Write the file if something is new; a full disk is reported by what needs the space."""
+        if self.is_changed:
+            text = b64encode(marshal.dumps((self.made_of, self.fields, self.codes))).decode()
+            with suppress(OSError):
+                self.file.parent.mkdir(exist_ok=True)
+                write_atomically(self.file, text)
+            self.is_changed = False
+
+
 def main() -> None:
     """Run one command after the other until standard input closes."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    ctx_set_event_manager(_Events())
     commands: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=[commands], daemon=True).start()
     project: Manifest | None = None
+    kept: _Kept | None = None
     while True:
         command = json.loads(commands.get())
         os.environ.update(command["environment"])
         flags, places = command["flags"], command["places"]
-        if project is None:
-            project = parse(flags, places)
+        if kept is None:
+            kept = _Kept(Path("target", "kept"), command["digest"], *places)
+        if project is None and (project := parse(flags, places, kept)):
+            kept.keep_code()  # of what commands need, not of the thousands of descriptions
         if project is not None:
-            _run([*flags, *command["words"], *places], project)
+            _run([*flags, *command["words"], *places], project, kept)
 
 
 def _receive(commands: SimpleQueue[bytes]) -> None:
@@ -73,19 +151,23 @@ def _receive(commands: SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def parse(flags: list[str], places: list[str]) -> Manifest | None:
+def parse(flags: list[str], places: list[str], kept: _Kept) -> Manifest | None:
     """Return the parsed project; None after a report of why it cannot be parsed."""
+    if project := kept.project():
+        return project
     words = [*flags, "--no-write-json", "parse", *places]
     outcome = dbtRunner(callbacks=[_on_event]).invoke(words)
     if isinstance(outcome.result, Manifest):
+        kept.keep(outcome.result)
         return outcome.result
     _emit_end(outcome)
     return None
 
 
-def _run(words: list[str], project: Manifest) -> None:
+def _run(words: list[str], project: Manifest, kept: _Kept) -> None:
     outcome = dbtRunner(project, callbacks=[_on_event]).invoke(words)
     _close_scratch_file()
+    kept.save()
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
             _emit_result(result, project)

@@ -55,6 +55,7 @@ class DbtProcess:
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._made_for: object = None
+        self._digest = ""
         self._commands = 0
         self._stray_output: IO[str] = tempfile.TemporaryFile(  # noqa: SIM115 - `close` closes it
             "a+", encoding="utf-8", errors="replace"
@@ -88,7 +89,8 @@ class DbtProcess:
         child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
-            _send(child, {**_command(words, work), "environment": _of_command(environment)})
+            command = {**_command(words, work), "digest": self._digest}
+            _send(child, {**command, "environment": _of_command(environment)})
             report = _Report.of(child, on_progress)
             self._require_run(report, work)
         except BaseException:  # Ctrl-C too: its work is no longer wanted
@@ -102,7 +104,8 @@ class DbtProcess:
     def _child_for(self, work: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Return the process if it can run a command in this environment, otherwise a new one."""
         fixed = dict(environment.items() - _of_command(environment).items())
-        made_for = (project_digest(project_folder()), work, fixed)
+        self._digest = project_digest(project_folder(), with_docs=True)
+        made_for = (self._digest, work, fixed)
         child = self._child
         if child is None or child.poll() is not None or made_for != self._made_for:
             self._end()

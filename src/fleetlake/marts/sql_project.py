@@ -122,12 +122,12 @@ def _own_files(part: str, *suffixes: str) -> list[Path]:
     return sorted(path for path in files if path.suffix in suffixes)
 
 
-def project_digest(ours: Path) -> str:
+def project_digest(ours: Path, *, with_docs: bool = False) -> str:
     """Return a digest of all files of the project, ours and the user's, and of own variables."""
-    digest = hashlib.sha256()
+    digest, suffixes = hashlib.sha256(), _SOURCES if with_docs else _SOURCES - {".md"}
     for folder in filter(None, (ours, own_sql())):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in _SOURCES - {".md"}:
+            if path.suffix in suffixes:
                 digest.update(path.name.encode() + path.read_bytes())
     for name, text in place_seeds().items():
         digest.update(name.encode() + text.encode())
