@@ -15,9 +15,13 @@
     {{ return('true') }}
 {%- endmacro %}
 
-{# Keys with more than one row; untested rows are counted together with all rows of their key. #}
-{% test one_row_per(model, columns) %}
-{%- set key, untested = columns | join(', '), is_untested(model) %}
+{# Keys with more than one row; untested rows are counted together with all rows of their key.
+
+   With rules, columns of seconds or a date, as of the tests below, it is one query for all of them,
+   since each test costs dbt more than its query: `broken` is the first that is false for a row. #}
+{% test one_row_per(model, columns, rules=[], seconds=[], date=none, days_before=0, days_after=0) %}
+{%- set key, untested = columns | join(', '), is_untested(model) -%}
+{%- set doubled -%}
 select {{ key }}, count(*) as row_count
 from {{ model }}
 {% if untested != 'true' -%}
@@ -25,6 +29,29 @@ where ({{ key }}) in (select {{ key }} from {{ model }} where {{ untested }})
 {% endif -%}
 group by {{ key }}
 having count(*) > 1
+{%- endset -%}
+{%- set rules = rules | list -%}
+{%- for column in seconds -%}{%- do rules.append('coalesce(' ~ column ~ ', 0) between 0 and 86400') -%}{%- endfor -%}
+{%- if not rules and not date %}
+{{ doubled }}
+{%- else %}
+select * from (
+    select
+        case
+            when row({{ key }}, 0) in (select row({{ key }}, 0) from ({{ doubled }}) as doubled) then 'one row per {{ key }}'
+            {%- for rule in rules %}
+            when not ({{ rule }}) then '{{ rule | replace("'", "''") }}'
+            {%- endfor %}
+            {%- if date %}
+            when {{ is_outside_evidence(date, days_before, days_after) }} then '{{ date }} within evidence'
+            {%- endif %}
+        end as broken,
+        *
+    from {{ model }}
+    where {{ untested }}
+) as judged
+where broken is not null
+{%- endif %}
 {% endtest %}
 
 {# Rows for which a rule is false; a rule that is null counts as true. #}
@@ -37,21 +64,15 @@ where not ({{ rule }}) and {{ is_untested(model) }}
 {# Rows of a day before the lake's first evidence, or after its current time. A device's clock, and the
    first day of a month, may be some days earlier. #}
 {% test within_evidence(model, column, days_before=0, days_after=0) %}
-select m.*
-from {{ model }} as m
-cross join {{ ref('int_as_of') }} as a
-where not m.{{ column }} between cast(a.known_from as date) - {{ days_before }} and cast(a.known_until as date) + {{ days_after }}
-    and {{ is_untested(model) }}
-{% endtest %}
-
-{# Rows of a day in which a column of seconds is below 0 or longer than the day. #}
-{% test seconds_of_one_day(model, columns) %}
 select *
 from {{ model }}
-where not ({% for column in columns %}
-    coalesce({{ column }}, 0) between 0 and 86400{{ ' and' if not loop.last }}
-    {%- endfor %}) and {{ is_untested(model) }}
+where {{ is_outside_evidence(column, days_before, days_after) }} and {{ is_untested(model) }}
 {% endtest %}
+
+{% macro is_outside_evidence(date, days_before, days_after) -%}
+    ({{ date }} < (select cast(known_from as date) - {{ days_before }} from {{ ref('int_as_of') }})
+    or {{ date }} > (select cast(known_until as date) + {{ days_after }} from {{ ref('int_as_of') }}))
+{%- endmacro %}
 
 {# Rows whose text no rule understood, so that the column is null. #}
 {% test understood(model, column) %}

@@ -141,7 +141,8 @@ def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, pro
     def build():
         """Return the model that a new process builds, and whether it parsed the project."""
         parsed.unlink(missing_ok=True)
-        [node] = run_dbt(["build"], work=tmp_path, environment=environment).nodes
+        run = run_dbt(["build", "--select", "trips"], work=tmp_path, environment=environment)
+        [node] = run.nodes
         return node.sql, parsed.exists()
 
     assert build() == ("select 1 as trip_id", True)
@@ -150,6 +151,32 @@ def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, pro
     assert build() == ("select 2 as trip_id", True)
     kept.write_bytes(b"damaged")
     assert build() == ("select 2 as trip_id", True)
+
+
+@pytest.mark.proof
+def test_one_test_of_a_mart_names_each_broken_rule_with_its_rows(tmp_path, built, project):
+    (project / "models" / "trips.sql").write_text(
+        "select * from (values (1, 5, 1), (2, 5, 2), (2, 6, 3), (3, -1, 4), (4, 86401, 5),"
+        " (5, null, 6), (6, 7, null)) as t (trip_id, idle_s, legs)"
+    )
+    arguments = {"columns": ["trip_id"], "rules": ["legs <> 1 or 'a' = ''"], "seconds": ["idle_s"]}
+    test = {"one_row_per": {"name": "trips_is_sound", "arguments": arguments}}
+    models = [{"name": "trips", "data_tests": [test]}]
+    (project / "models" / "m.yml").write_text(yaml.safe_dump({"version": 2, "models": models}))
+    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
+
+    [test] = run_dbt(["build"], work=tmp_path, environment=environment).tests
+
+    with duckdb.connect(tmp_path / "build.duckdb") as connection:
+        found = connection.execute(f"select broken, trip_id, legs from ({test.sql}) order by legs")
+        assert found.fetchall() == [
+            ("legs <> 1 or 'a' = ''", 1, 1),
+            ("one row per trip_id", 2, 2),
+            ("one row per trip_id", 2, 3),
+            ("coalesce(idle_s, 0) between 0 and 86400", 3, 4),
+            ("coalesce(idle_s, 0) between 0 and 86400", 4, 5),
+        ]
+    assert (test.name, test.status, test.failures) == ("trips_is_sound", "fail", 5)
 
 
 @pytest.mark.release

@@ -86,8 +86,8 @@ class _Kept:
         self.fields = b""
         self.codes: dict[tuple[str, str], CodeType] = {}
         with suppress(OSError, EOFError, ValueError, TypeError):
-            made_of, *kept = marshal.loads(b64decode(file.read_bytes()))  # noqa: S302 - our own
-            if made_of == self.made_of:
+            held_for, *kept = marshal.loads(b64decode(file.read_bytes()))  # noqa: S302 - our own
+            if held_for == self.made_of:
                 self.fields, self.codes = kept
 
     def project(self) -> Manifest | None:
