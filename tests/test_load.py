@@ -27,7 +27,7 @@ from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.coverage import LOOKBACK
 from tests.support.cases import ONE_OF_EACH_SORT, REQUESTED
-from tests.support.sim import KEYS, NOW, Sim, copied, loaded_sim, new_sim
+from tests.support.sim import KEYS, NOW, Sim, copied, loaded_sim
 
 SETTLE = timedelta(seconds=60)
 
@@ -113,9 +113,10 @@ def test_every_record_of_the_service_is_in_the_lake_once(first_load: Sim) -> Non
     assert flaws(first_load) == {}
 
 
+@pytest.mark.proof
 @shares_a_load
-def test_a_list_read_again_with_other_hosts_in_every_url_changes_no_row(tmp_path: Path) -> None:
-    sim = new_sim(tmp_path, scenario="shard-hosts", days=1)
+def test_a_list_read_again_with_other_hosts_in_every_url_changes_no_row(make_sim: Any) -> None:
+    sim = make_sim(scenario="shard-hosts", days=1)
     lists = [name for name, endpoint in REQUESTED.items() if endpoint.is_snapshot]
     raise_worst(sim.ingest(*lists))
     before = rows_of(sim, lists)

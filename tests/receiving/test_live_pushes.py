@@ -104,6 +104,7 @@ def test_before_a_poll_what_happens_again_in_another_minute_is_another_alert(tmp
     assert shown(sim).total() == len(minutes)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("loses", [10**9, 7], ids=["every answer arrives", "answers are lost"])
 def test_after_push_and_poll_each_alert_counts_once_also_if_it_was_pushed_again(tmp_path, loses):
     sim, receiver = pushing_sim(tmp_path, loses=loses)
