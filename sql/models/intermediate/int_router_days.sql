@@ -7,6 +7,8 @@ with spans as (
     select
         r.router_id,
         r.router_name,
+        r.account_name,
+        r.group_name,
         r.device_type,
         coalesce({{ first_evidence('r', 'a') }}, a.known_from) as known_from,
         least(a.known_until, coalesce(r.left_at, a.known_until)) as known_until
@@ -25,6 +27,8 @@ days as (
 select
     router_id,
     router_name,
+    account_name,
+    group_name,
     device_type,
     day_date,
     greatest(known_from, {{ day_start('day_date') }}) as from_at,

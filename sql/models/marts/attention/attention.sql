@@ -346,6 +346,8 @@ select
     n.endpoint,
 
     r.router_name,
+    r.account_name,
+    r.group_name,
     n.message,
 
     n.since_at,

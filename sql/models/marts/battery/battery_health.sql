@@ -66,6 +66,8 @@ select
     n.router_id,
 
     r.router_name,
+    r.account_name,
+    r.group_name,
     b.manufacturer,
     b.serial_number,
     n.charge_status,

@@ -70,6 +70,8 @@ select
     group_id,
 
     router_name,
+    account_name,
+    group_name,
     case
         when worn_reason is not null or is_soon then 'high'
         when coalesce(aged_reason, later_reason, hot_reason, charged_reason, silent_reason) is not null or drained >= 3 then 'medium'

@@ -7,6 +7,8 @@ with known as (
     select
         d.router_id,
         d.router_name,
+        d.account_name,
+        d.group_name,
         d.day_date,
         case
             when t.first_online_at < t.first_offline_at or t.first_offline_at is null
@@ -28,6 +30,8 @@ measured as (
     select
         d.router_id,
         d.router_name,
+        d.account_name,
+        d.group_name,
         d.day_date as available_date,
         {{ seconds_between('d.from_at', 'd.until_at') }} as known_s,
         count(s.router_id) as offline_spells,
@@ -42,7 +46,7 @@ measured as (
         and s.from_at < d.until_at
         and (s.until_at > d.from_at or s.from_at >= d.from_at)
     where d.from_at < d.until_at
-    group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
+    group by d.router_id, d.router_name, d.account_name, d.group_name, d.day_date, d.from_at, d.until_at
 ),
 
 -- State samples are a second source. A sample covers its whole period; if two periods overlap, the
@@ -72,6 +76,8 @@ sampled as (
 select
     m.router_id,
     m.router_name,
+    m.account_name,
+    m.group_name,
     m.available_date,
     m.offline_spells,
     round(m.known_s, 3) as known_s,

@@ -18,6 +18,8 @@ spent as (
 select
     d.router_id,
     e.router_name,
+    r.account_name,
+    r.group_name,
     d.episode_date as failover_date,
 
     count(*) as episodes,
@@ -32,9 +34,10 @@ select
 
 from {{ ref('int_episode_days') }} as d
 inner join {{ ref('failover_episodes') }} as e on d.episode_id = e.episode_id
+left join {{ ref('int_routers') }} as r on d.router_id = r.router_id
 cross join {{ ref('int_as_of') }} as a
 inner join spent as s on d.router_id = s.router_id and d.episode_date = s.day_date
 left join {{ ref('int_episode_usage') }} as u
     on d.episode_id = u.episode_id and d.episode_date = u.episode_date
 where d.router_id is not null
-group by d.router_id, e.router_name, d.episode_date, a.known_from, a.known_until
+group by d.router_id, e.router_name, r.account_name, r.group_name, d.episode_date, a.known_from, a.known_until

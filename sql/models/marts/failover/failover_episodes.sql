@@ -1,6 +1,9 @@
 -- Grain: one row per failover episode: a router away from its preferred WAN.
 -- Kind: table.
 
+{% set account_id = 'coalesce(e.record_account_id, belonged.account_id)' %}
+{% set group_id = 'case when e.record_account_id is not null then e.record_group_id else belonged.group_id end' %}
+
 with bytes as (
     select episode_id, {{ whole_sum('backup_bytes') }} as sampled_bytes
     from {{ ref('int_episode_usage') }}
@@ -10,12 +13,14 @@ with bytes as (
 select
     e.episode_id,
     e.source,
-    coalesce(e.record_account_id, belonged.account_id) as account_id,
-    case when e.record_account_id is not null then e.record_group_id else belonged.group_id end as group_id,
+    {{ account_id }} as account_id,
+    {{ group_id }} as group_id,
     e.router_id,
     e.backup_net_device_id,
 
     r.router_name,
+    owner.account_name,
+    team.group_name,
     e.from_interface,
     e.from_carrier,
     e.to_interface,
@@ -60,6 +65,8 @@ left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 left join {{ ref('int_router_spans') }} as belonged
     on e.router_id = belonged.router_id
     and {{ holds_at('belonged', 'e.started_at') }}
+left join {{ present_names(ref('stg_accounts'), 'account') }} as owner on {{ account_id }} = owner.account_id
+left join {{ present_names(ref('stg_groups'), 'group') }} as team on {{ group_id }} = team.group_id
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
 left join {{ ref('int_router_zones') }} as z on e.router_id = z.router_id

@@ -25,6 +25,8 @@ select
     n.group_id,
 
     n.router_name,
+    n.account_name,
+    n.group_name,
     n.from_interface,
     n.to_interface,
     n.to_carrier,

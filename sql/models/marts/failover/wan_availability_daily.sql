@@ -80,6 +80,8 @@ measured as (
     select
         d.router_id,
         d.router_name,
+        d.account_name,
+        d.group_name,
         d.day_date as wan_date,
         round({{ seconds_between('d.from_at', 'd.until_at') }}, 3) as observed_s,
         {% for state in ['backup', 'offline', 'unknown'] %}
@@ -90,7 +92,7 @@ measured as (
     from {{ ref('int_router_days') }} as d
     left join parts as p on d.router_id = p.router_id and d.day_date = p.day_date
     where d.device_type = 'router'
-    group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
+    group by d.router_id, d.router_name, d.account_name, d.group_name, d.day_date, d.from_at, d.until_at
 ),
 
 divided as (
@@ -114,6 +116,8 @@ worked as (
 select
     d.router_id,
     d.router_name,
+    d.account_name,
+    d.group_name,
     d.wan_date,
     coalesce(c.spells, 0) as spells,
     d.observed_s,
