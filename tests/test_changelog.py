@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 TEXT = (Path(__file__).parents[1] / "CHANGELOG.md").read_text()
-KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+KINDS = {"Upgrade", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
 def test_the_newest_release_in_it_is_this_one():
@@ -15,9 +15,10 @@ def test_the_newest_release_in_it_is_this_one():
     assert re.fullmatch(rf"\[{re.escape(version('fleetlake'))}\] - \d{{4}}-\d\d-\d\d", headings[1])
 
 
-def test_each_release_lists_kinds_of_changes_in_their_order():
+def test_each_release_lists_each_kind_of_changes_once_and_first_what_an_upgrade_needs():
     for release in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]:
         kinds = re.findall(r"^### (.+)$", release, re.MULTILINE)
 
-        assert kinds == [kind for kind in KINDS if kind in kinds], release.splitlines()[0]
+        assert set(kinds) <= KINDS, release.splitlines()[0]
         assert len(set(kinds)) == len(kinds)
+        assert "Upgrade" not in kinds[1:]
