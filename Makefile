@@ -250,6 +250,9 @@ wheel: $(READY)  ## Build dist/fleetlake-*.whl; the same commit gives the same b
 sbom: $(READY)  ## Write the software bill of materials: dist/fleetlake-*.cdx.json (CycloneDX)
 	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.sbom
 
+release: $(READY)  ## Commit and tag a release here (VERSION=0.3.0), with its wheel, lake and bill of materials; push nothing
+	@$(BIN)/python -m tools.release $(VERSION)
+
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 

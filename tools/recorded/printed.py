@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.evolution.format import this_release
 from fleetlake.settings import load_settings
 from tests.support.processes import environment
 from tests.support.sim import Sim, new_sim
@@ -61,6 +62,7 @@ _SHOWN = 100
 SERVED = {"alerts": ALERTS, "records": RECORDS, "upkeep": UPKEEP}
 SESSIONS = ("lists", *SERVED)
 _MARKS = (
+    (rf"(?<![\d.]){re.escape(this_release())}\b", "<version>"),
     (r"(│ raw_\w+ +│ +[\d,]+ +│ +[\d,]+ +│ +)[\d.]+", r"\1<figure>"),  # seconds of an export
     (r"\bducklake-[\w-]+\.parquet", "<file>"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<random id>"),
