@@ -134,9 +134,10 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.proof
-def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, project):
+def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, project, monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_STATE", str(tmp_path / "state"))
     environment = of_build(tmp_path, built[0], built[1].snapshot_id)
-    parsed, kept = (tmp_path / "target" / name for name in ("partial_parse.msgpack", "kept"))
+    parsed = tmp_path / "target" / "partial_parse.msgpack"
 
     def build():
         """Return the model that a new process builds, and whether it parsed the project."""
@@ -149,7 +150,12 @@ def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, pro
     assert build() == ("select 1 as trip_id", False)
     (project / "models" / "trips.sql").write_text("select 2 as trip_id")
     assert build() == ("select 2 as trip_id", True)
-    kept.write_bytes(b"damaged")
+    [kept] = (tmp_path / "state" / "dbt").iterdir()
+    content = kept.read_bytes()
+    kept.write_bytes(content.replace(b"A", b"B", 1))
+    assert build() == ("select 2 as trip_id", True)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.chmod(0o620)  # others may have changed what Python would run
     assert build() == ("select 2 as trip_id", True)
 
 

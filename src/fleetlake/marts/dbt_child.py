@@ -5,7 +5,7 @@ Each line of standard input is a command: its words, dbt's `flags` that stand be
 differ from one command to the next. Importing dbt and parsing the project take most of the time of
 a small build, so the process keeps the parsed project for the next command and ends when the pipe
 closes. Its parent starts another one if the project has changed. The `digest` of a command is that
-of the project, and names what a file keeps of it for later processes.
+of the project, and `kept` the file that has what dbt made of it, for later processes.
 
 The member `line` is the type of a line of output; the others are the fields of the class in
 `fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
@@ -33,6 +33,7 @@ import threading
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from dataclasses import fields
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
@@ -49,6 +50,7 @@ from dbt_common.events.event_manager import EventManager
 from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.machine.ownership import excess_rights, open_own
 
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
@@ -58,6 +60,8 @@ _FAILED = frozenset({"fail", "error"})
 _MODELS = ("model.", "seed.")
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
 _STATM = Path("/proc/self/statm")
+_WRITE_OF_OTHERS = 0o022
+_MOST_KEPT = 5  # files, each of one lake
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
 
@@ -76,7 +80,8 @@ class _Kept:
 
     That is the parsed project, and the code of each template (macro, model or test), by the class
     of its environment and its text. `made_of` is the project's digest, and what tells two versions
-    and places of one project apart.
+    and places of one project apart. Python runs what the file says, so it lies in the user's state
+    folder, never in a lake, which may come from others; only this user's own file is read.
     """
 
     def __init__(self, file: Path, *made_of: str) -> None:
@@ -85,10 +90,13 @@ class _Kept:
         self.made_of = [*made_of, sys.version, *versions]
         self.fields = b""
         self.codes: dict[tuple[str, str], CodeType] = {}
-        with suppress(OSError, EOFError, ValueError, TypeError):
-            held_for, *kept = marshal.loads(b64decode(file.read_bytes()))  # noqa: S302 - our own
-            if held_for == self.made_of:
-                self.fields, self.codes = kept
+        with suppress(OSError, ValueError):
+            with os.fdopen(open_own(file, os.O_RDONLY), "rb") as own:
+                digest, content = own.read().split(b"\n")
+            if digest == _digest(content) and not excess_rights(file, _WRITE_OF_OTHERS):
+                held_for, *kept = marshal.loads(b64decode(content))  # noqa: S302 - our own
+                if held_for == self.made_of:
+                    self.fields, self.codes = kept
 
     def project(self) -> Manifest | None:
         """Return the parsed project if it is kept."""
@@ -116,11 +124,22 @@ class _Kept:
     def save(self) -> None:
         """Write the file if something is new; a full disk is reported by what needs the space."""
         if self.is_changed:
-            text = b64encode(marshal.dumps((self.made_of, self.fields, self.codes))).decode()
+            content = b64encode(marshal.dumps((self.made_of, self.fields, self.codes)))
             with suppress(OSError):
-                self.file.parent.mkdir(exist_ok=True)
-                write_atomically(self.file, text)
+                self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                text = b"\n".join((_digest(content), content)).decode()
+                write_atomically(self.file, text, mode=0o600)
+                for old in sorted(self.file.parent.iterdir(), key=_age)[_MOST_KEPT:]:
+                    old.unlink()
             self.is_changed = False
+
+
+def _digest(content: bytes) -> bytes:
+    return sha256(content).hexdigest().encode()
+
+
+def _age(file: Path) -> float:
+    return -file.stat().st_mtime
 
 
 def main() -> None:
@@ -136,7 +155,7 @@ def main() -> None:
         os.environ.update(command["environment"])
         flags, places = command["flags"], command["places"]
         if kept is None:
-            kept = _Kept(Path("target", "kept"), command["digest"], *places)
+            kept = _Kept(Path(command["kept"]), command["digest"], *places)
         if project is None and (project := parse(flags, places, kept)):
             kept.keep_code()  # of what commands need, not of the thousands of descriptions
         if project is not None:

@@ -5,6 +5,7 @@ stop dbt first. To import dbt and to parse the project takes most of the time of
 a process that builds repeatedly keeps one `DbtProcess`.
 """
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from fleetlake.marts.dbt import (
 )
 from fleetlake.marts.session import SNAPSHOT_VARIABLE
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
+from fleetlake.settings import load_settings
 
 _QUIET = {
     "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
@@ -89,7 +91,7 @@ class DbtProcess:
         child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
-            command = {**_command(words, work), "digest": self._digest}
+            command = {**_command(words, work), "digest": self._digest, "kept": _kept_file(work)}
             _send(child, {**command, "environment": _of_command(environment)})
             report = _Report.of(child, on_progress)
             self._require_run(report, work)
@@ -206,6 +208,12 @@ def _command(words: list[str], work: Path) -> dict[str, list[str]]:
             *("--target-path", str(work / "target")),
         ],
     }
+
+
+def _kept_file(work: Path) -> str:
+    """Return where what dbt makes of a project is kept: with the user, for each folder of work."""
+    name = hashlib.sha256(str(work.resolve()).encode()).hexdigest()
+    return str(load_settings().state.absolute() / "dbt" / name)
 
 
 def _start(
