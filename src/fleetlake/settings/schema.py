@@ -196,7 +196,7 @@ class Settings(BaseSettings):
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
-        description="Folder of the call limit that all processes of this user share",
+        description="Folder of what this user's processes share: call limit, parsed SQL project",
     )
     umask: Annotated[str, AfterValidator(umask_text)] = Field(
         DEFAULT_UMASK,
