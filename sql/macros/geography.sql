@@ -18,18 +18,18 @@
     )
 {%- endmacro %}
 
-{# Aggregate: the size in metres of the smallest box, in space, around places. It is the distance
-   between the two farthest ones, or somewhat more. #}
-{% macro extent_m(lat, lon) -%}
+{# Aggregate: the size in metres of the smallest box, in space, around legs from one place to
+   another. It is the distance between the two farthest places, or somewhat more. #}
+{% macro extent_m(from_lat, from_lon, to_lat, to_lon) -%}
     6371008.8 * sqrt(
-        {{ spread_squared(sphere_x(lat, lon)) }}
-        + {{ spread_squared(sphere_y(lat, lon)) }}
-        + {{ spread_squared(sphere_z(lat)) }}
+        {{ spread_squared(sphere_x(from_lat, from_lon), sphere_x(to_lat, to_lon)) }}
+        + {{ spread_squared(sphere_y(from_lat, from_lon), sphere_y(to_lat, to_lon)) }}
+        + {{ spread_squared(sphere_z(from_lat), sphere_z(to_lat)) }}
     )
 {%- endmacro %}
 
-{% macro spread_squared(value) -%}
-    power(max({{ value }}) - min({{ value }}), 2)
+{% macro spread_squared(one, other) -%}
+    power(max(greatest({{ one }}, {{ other }})) - min(least({{ one }}, {{ other }})), 2)
 {%- endmacro %}
 
 {# A longitude, or a difference of two, normalised to [-180, 180) degrees. #}

@@ -6,7 +6,7 @@ with moving as (
     select router_id
     from {{ ref('int_fix_days') }}
     group by router_id
-    having {{ extent_m('mean_latitude_deg', 'mean_longitude_deg') }} > {{ var('near_m') }}
+    having {{ extent_m('mean_latitude_deg', 'mean_longitude_deg', 'mean_latitude_deg', 'mean_longitude_deg') }} > {{ var('near_m') }}
 ),
 
 standing as (

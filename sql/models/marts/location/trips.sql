@@ -292,7 +292,7 @@ summed as (
         sum(case when 3.6 * way_m >= {{ var('fast_kmh') }} * leg_s then leg_s else 0 end) as fast_s,
         max(top_kmh) as top_speed_kmh,
         max(path_m) - min(path_m - way_m) as path_m,
-        {{ extent_m('latitude_deg', 'longitude_deg') }} as extent_m,
+        {{ extent_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }} as extent_m,
         {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
         min(rsrp_dbm) as min_rsrp_dbm,
         {{ exact_mean('sinr_db') }} as mean_sinr_db,
