@@ -47,7 +47,7 @@ def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterato
     def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
         tables = renew(lake, target, address)
         left = _KEPT_BY_TARGET.get(target.name, "") if tables else ""
-        if "://" in address.get_secret_value() and target.module == "files":
+        if "://" in address.get_secret_value() and target.module == ".files":
             left = "If the bucket keeps versions of objects, delete the older ones."
         return _receipt(target, f"{counted(len(tables), 'table')} rewritten", left)
 
