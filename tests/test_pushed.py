@@ -70,7 +70,7 @@ def test_an_alert_that_has_a_list_itself_is_still_one_alert():
 
 
 def test_what_is_beside_a_long_list_and_long_itself_is_left_out(monkeypatch):
-    monkeypatch.setattr(pushed, "MOST_AROUND_BYTES", 100)
+    monkeypatch.setattr(pushed, "MAX_CONTEXT_BYTES", 100)
 
     found = rows({"alerts": [{"type": f"t{n}"} for n in range(5)], "note": "x" * 20})
 

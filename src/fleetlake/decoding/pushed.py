@@ -158,7 +158,7 @@ TEST = "test"
 AROUND = "_message"
 """Member that an alert gets if its message has members beside the list: an object of those."""
 
-MOST_AROUND_BYTES = 16_000_000
+MAX_CONTEXT_BYTES = 16_000_000
 """If the copies of what is beside the list take more than this, it is left out."""
 
 EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
@@ -304,7 +304,7 @@ def _split(body: bytes) -> list[SentAlert]:
         return [SentAlert(body)]
     texts = [bytes(raw) for raw in _LIST.decode(members.pop(lists[0]))]
     around = msgspec.json.encode(members) if members else b""
-    if len(around) * len(texts) > MOST_AROUND_BYTES:
+    if len(around) * len(texts) > MAX_CONTEXT_BYTES:
         around = b""
     return [SentAlert(text, around) for text in texts]
 
