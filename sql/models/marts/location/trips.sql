@@ -159,12 +159,14 @@ paced as (
 
 -- A leg is either driven or standing. A leg of less than half a minute is rated by the reported
 -- speed, because positions are only accurate to some metres. Without a reported speed, it is
--- driven if it is as long as half a minute of moving.
+-- driven if it is as long as half a minute of moving. A leg that is too fast ends at a wrong fix that
+-- could not be told from a right one.
 judged as (
     select
         *,
         case
             when leg_s is null or leg_s >= {{ var('trip_gap_s') }} then false
+            when 3.6 * leg_m > {{ var('fastest_kmh') }} * leg_s and leg_m > {{ var('near_m') }} then false
             when 3.6 * leg_m < {{ var('moving_kmh') }} * leg_s then false
             when leg_s >= {{ var('stop_s') }} then 3.6 * leg_m >= {{ var('strolling_kmh') }} * leg_s
             when greatest(coalesce(lag(speed_kmh) over track, 0), speed_kmh) < {{ var('moving_kmh') }}
