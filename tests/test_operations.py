@@ -546,8 +546,8 @@ def test_merged_files_are_flushed_to_disk_before_old_files_are_removed(
     def look(_: object) -> None:
         at_flush.update((place / "files").rglob("*.parquet"))
 
-    for module in ("maintenance", "connection"):
-        monkeypatch.setattr(f"fleetlake.lake.{module}.flush_files", look)
+    for module in ("care.maintenance", "lake.connection"):
+        monkeypatch.setattr(f"fleetlake.{module}.flush_files", look)
     with open_lake(place) as lake:
         maintain(lake, keep=timedelta(0))
 

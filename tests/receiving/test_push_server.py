@@ -636,7 +636,7 @@ signal.pause()
 
 def test_the_child_of_a_killed_receiver_ends_too(tmp_path):
     (tmp_path / "drainer_for_test.py").write_text(LIVING)
-    words = ["-m", "fleetlake.receiving.child_process", "drainer_for_test"]
+    words = ["-m", "fleetlake.receiving.while_parent_lives", "drainer_for_test"]
     with subprocess.Popen(
         [sys.executable, *words],
         stdin=subprocess.PIPE,
