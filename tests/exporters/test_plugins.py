@@ -10,9 +10,11 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.errors import SettingsError
-from fleetlake.exporters import ENTRY_POINTS, TARGETS, all_targets
+from fleetlake.exporters import ENTRY_POINTS, TARGETS, plugged_in
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake
+from fleetlake.privacy.copies import renew_exports
+from fleetlake.settings import Settings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "outlets.md"
 BLOCKS = re.compile(
@@ -23,7 +25,6 @@ BLOCKS = re.compile(
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Return what installs a package of one module with one entry point."""
-    all_targets.cache_clear()
     (tmp_path / "site").mkdir()
     monkeypatch.syspath_prepend(tmp_path / "site")
 
@@ -35,8 +36,7 @@ def install(tmp_path, monkeypatch):
         (about / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{point}\n")
         (tmp_path / "site" / f"{module}.py").write_text(source)
 
-    yield package
-    all_targets.cache_clear()
+    return package
 
 
 @pytest.fixture
@@ -66,16 +66,28 @@ def test_the_target_of_the_guide_takes_rows_changes_and_new_columns(install, lak
     assert (first.sent, second.sent) == (30, 2)
 
 
+def test_an_erasure_reaches_a_plugin_and_reports_one_that_cannot_be_used(install, lake, tmp_path):
+    source, toml = BLOCKS.search(GUIDE.read_text()).groups()
+    install(toml.splitlines()[1].replace('"', ""), "fleet_arrow", source)
+    install("odd = odd:TARGET", "odd", "raise OSError('no driver')")
+    address = SecretStr(str(tmp_path / "out"))
+    export(lake, target_named("arrow"), address, ["trips"])
+    lake.execute("delete from marts.trips where trip_id = 7")
+    settings = Settings(lake=tmp_path / "lake", exports={"arrow": address})
+
+    receipts = {one.outlet: one for one in renew_exports(settings, lambda _: None)}
+
+    rows = pa.ipc.open_file(tmp_path / "out" / "trips.arrow").read_all()
+    assert set(rows["trip_id"].to_pylist()) == {*range(30)} - {7}
+    assert receipts["export to arrow"].done == "1 table rewritten"
+    assert receipts["export to odd"].is_failed
+
+
 @pytest.mark.parametrize(
     ("point", "source", "said"),
     [
         ("odd = odd:TARGET", "raise OSError('no driver')", "odd cannot be imported: no driver"),
         ("odd = odd:TARGET", "TARGET = 1", "odd names odd:TARGET, which is not a Target"),
-        (
-            "csv = odd:TARGET",
-            "from fleetlake.exporters import *; TARGET = Target(name='csv', about='', module='')",
-            "csv has the name of another target",
-        ),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named_and_stops_no_other_export(
@@ -84,5 +96,14 @@ def test_a_plugin_that_cannot_be_used_is_named_and_stops_no_other_export(
     install(point, "odd", source)
 
     with pytest.raises(SettingsError, match=said):
-        all_targets()
+        plugged_in("odd")
+    assert target_named("csv") is TARGETS["csv"]
+
+
+def test_two_packages_with_one_target_are_named_and_ours_take_precedence(install):
+    install("odd = one:TARGET", "one", "")
+    install("odd = other:TARGET\ncsv = other:TARGET", "other", "")
+
+    with pytest.raises(SettingsError, match="odd is in two packages"):
+        target_named("odd")
     assert target_named("csv") is TARGETS["csv"]

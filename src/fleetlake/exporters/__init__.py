@@ -5,9 +5,7 @@ To add a target, write a module with `open_target(address)`, which returns an `E
 its own names its `Target` as an entry point instead.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import entry_points
 
 from fleetlake.errors import SettingsError
@@ -106,25 +104,26 @@ TARGETS = {
 }
 
 
-@cache
-def all_targets() -> Mapping[str, Target]:
-    """Return the targets of this package, then those of installed plug-ins, by name.
+def plugin_names() -> list[str]:
+    """Return the names of the targets that other installed packages add; ours take precedence."""
+    return sorted(entry_points(group=ENTRY_POINTS).names - TARGETS.keys())
 
-    Raises: SettingsError for a plug-in that cannot be imported, gives no `Target`, or whose name is
-    taken.
+
+def plugged_in(name: str) -> Target:
+    """Return a target of another package.
+
+    Raises: SettingsError if it cannot be imported or is not a `Target`, or if two packages add it.
     """
-    found = dict(TARGETS)
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            target = point.load()
-        except Exception as error:
-            raise _unusable(point.name, f"cannot be imported: {error}") from error
-        if not isinstance(target, Target) or target.name != point.name:
-            raise _unusable(point.name, f"names {point.value}, which is not a Target of that name")
-        if point.name in found:
-            raise _unusable(point.name, "has the name of another target")
-        found[point.name] = target
-    return found
+    first, *others = entry_points(group=ENTRY_POINTS, name=name)
+    if others:
+        raise _unusable(name, f"is in two packages: {first.value} and {others[0].value}")
+    try:
+        target = first.load()
+    except Exception as error:
+        raise _unusable(name, f"cannot be imported: {error}") from error
+    if not isinstance(target, Target) or target.name != name:
+        raise _unusable(name, f"names {first.value}, which is not a Target of that name")
+    return target
 
 
 def _unusable(name: str, why: str) -> SettingsError:

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import ExportFailed, FleetlakeError, SettingsError, UsageError
-from fleetlake.exporters import TARGETS, Target, all_targets
+from fleetlake.exporters import TARGETS, Target, plugged_in, plugin_names
 from fleetlake.exporters.changes import (
     Source,
     all_rows,
@@ -217,12 +217,12 @@ def target_named(name: str) -> Target:
 
     Raises: UsageError, which lists the targets; SettingsError for an unusable plug-in.
     """
-    targets = TARGETS if name in TARGETS else all_targets()
-    if name in targets:
-        return targets[name]
-    raise UsageError(
-        f"There is no export target {name}.", remedy=f"Choose one of: {', '.join(targets)}."
-    )
+    if name in TARGETS:
+        return TARGETS[name]
+    if name in (others := plugin_names()):
+        return plugged_in(name)
+    known = ", ".join([*TARGETS, *others])
+    raise UsageError(f"There is no export target {name}.", remedy=f"Choose one of: {known}.")
 
 
 def open_exporter(target: Target, address: SecretStr) -> Exporter:

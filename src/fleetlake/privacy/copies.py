@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from fleetlake.care.backups.backup_target import STAMP, BackupTarget
 from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
-from fleetlake.exporters import Target, all_targets
-from fleetlake.exporters.export import address_of, catch_up, renew
+from fleetlake.exporters import TARGETS, Target, plugin_names
+from fleetlake.exporters.export import address_of, catch_up, renew, target_named
 from fleetlake.lake import Lake, open_lake
 from fleetlake.privacy.receipt import OutletReceipt, attempted
 from fleetlake.publishing.publish import publish, published_folder
@@ -86,42 +86,40 @@ def _each_target(
     work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
 ) -> Iterator[OutletReceipt]:
     """Do some work on every known target; yield the receipts, those of failures included."""
-    for target, address in _known_targets(settings):
-        on_step(f"exporting to {target.name}")
-        work_on_it = partial(_with_lake, settings, work, target, address)
-        yield from attempted(_outlet(target), work_on_it)
+    for name in (*TARGETS, *plugin_names()):
+        yield from attempted(_outlet(name), partial(_on_target, settings, on_step, work, name))
 
 
-def _with_lake(
+def _on_target(
     settings: Settings,
+    on_step: Callable[[str], None],
     work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
-    target: Target,
-    address: SecretStr,
+    name: str,
 ) -> OutletReceipt | None:
+    """Do some work on a target if its address is known; a default one must exist.
+
+    Raises: SettingsError for an unusable plug-in, which may hold what was deleted.
+    """
+    target = target_named(name)
+    if target.name not in settings.exports and target.address is None:
+        return None
+    address = address_of(target, settings.exports)
+    text = address.get_secret_value()
+    if target.address is not None and "://" not in text and not Path(text).exists():
+        return None
+    if target.name == "csv" and settings.csv_guard:
+        target = replace(target, option="csv guarded")
+    on_step(f"exporting to {name}")
     with open_lake(settings.lake) as lake:
         return work(lake, target, address)
 
 
 def _receipt(target: Target, done: str, left: str) -> OutletReceipt:
-    return OutletReceipt(outlet=_outlet(target), done=done, left_to_do=left)
+    return OutletReceipt(outlet=_outlet(target.name), done=done, left_to_do=left)
 
 
-def _outlet(target: Target) -> str:
-    return f"export to {target.name}"
-
-
-def _known_targets(settings: Settings) -> Iterator[tuple[Target, SecretStr]]:
-    for target in all_targets().values():
-        if target.name not in settings.exports and target.address is None:
-            continue
-        address = address_of(target, settings.exports)
-        text = address.get_secret_value()
-        if target.address is not None and "://" not in text and not Path(text).exists():
-            continue
-        if target.name == "csv" and settings.csv_guard:
-            yield replace(target, option="csv guarded"), address
-        else:
-            yield target, address
+def _outlet(name: str) -> str:
+    return f"export to {name}"
 
 
 def renew_published(settings: Settings) -> Iterator[OutletReceipt]:
