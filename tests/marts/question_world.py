@@ -17,7 +17,7 @@ import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from tests.support.sim import NOW, new_sim
+from tests.support.sim import EVENT_TIMES, MINUTE, NOW, delete_last_minute, new_sim
 
 Record = dict[str, Any]
 
@@ -28,18 +28,10 @@ END = timedelta(minutes=23309)
 LAST_HOURS = 20
 """In these hours, batteries are polled every hour, so that a discharge has several readings."""
 LISTS = ("accounts", "batteries", "groups", "net_device_health", "net_devices", "routers")
-UNSEEN = timedelta(minutes=1)
-"""A load may leave out the records of its last minute; the next one reads them."""
 BROKEN = timedelta(days=9)
 """A receiver has sent no fix for this long."""
 PLACE_RADIUS_M = 150
 ROUNDED = 1e-6
-SERIES = (
-    *("alerts", "historical_locations", "net_device_signal_samples", "net_device_usage_samples"),
-    *("router_alerts", "router_logs", "router_state_samples", "router_stream_usage_samples"),
-)
-EVENT_TIMES = {**dict.fromkeys(SERIES, "created_at"), "activity_logs": "action_timestamp"}
-"""The times of records that a load reads in order of time, as columns of the lake."""
 
 
 def id_of(url: str | None) -> int | None:
@@ -132,8 +124,7 @@ class World:
     def build(self) -> None:
         """Break a receiver, leave out the last minute, and build, with depots as places."""
         with open_lake(self.sim.settings().lake) as lake:
-            for name, at in EVENT_TIMES.items():
-                lake.execute(f"delete from raw.{name} where {at} >= ?", [self.now - UNSEEN])
+            delete_last_minute(lake, self.now)
             lake.execute(
                 "delete from raw.historical_locations where router_id = ? and created_at >= ?",
                 [self.broken, self.now - BROKEN],
@@ -183,7 +174,7 @@ class World:
         """Return the truth about a resource or cause, without what no load could see."""
         records = self.sim.truth(name)
         if name in EVENT_TIMES:
-            settled = self.now - UNSEEN
+            settled = self.now - MINUTE
             records = [r for r in records if instant(_event_time(r)) < settled]
         if name == "historical_locations":
             since = self.now - BROKEN

@@ -4,13 +4,14 @@ Each is loaded twice, two hours apart: URLs have other hosts, and interfaces wer
 """
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
-from tests.support.sim import Sim, new_sim
+from tests.support.sim import NOW, Sim, delete_last_minute, new_sim
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("marts")]
 
@@ -42,6 +43,8 @@ def fleets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sim]:
             made[name].advance(hours * 3600)
             outcomes = made[name].ingest()
             assert [outcome.error for outcome in outcomes if outcome.error] == []
+        with open_lake(made[name].settings().lake) as lake:
+            delete_last_minute(lake, NOW + timedelta(hours=2))
         build_marts(made[name].settings().lake)
     return made
 

@@ -150,12 +150,12 @@ def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, pro
     assert build() == ("select 1 as trip_id", False)
     (project / "models" / "trips.sql").write_text("select 2 as trip_id")
     assert build() == ("select 2 as trip_id", True)
-    [kept] = (tmp_path / "state" / "dbt").iterdir()
-    content = kept.read_bytes()
-    kept.write_bytes(content.replace(b"A", b"B", 1))
+    [cache] = (tmp_path / "state" / "dbt").iterdir()
+    content = cache.read_bytes()
+    cache.write_bytes(content.replace(b"A", b"B", 1))
     assert build() == ("select 2 as trip_id", True)
-    assert kept.stat().st_mode & 0o777 == 0o600
-    kept.chmod(0o620)  # others may have changed what Python would run
+    assert cache.stat().st_mode & 0o777 == 0o600
+    cache.chmod(0o620)  # others may have changed what Python would run
     assert build() == ("select 2 as trip_id", True)
 
 

@@ -104,7 +104,7 @@ def _machine_value(value: object) -> object:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z")
+_TIME_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z")
 
 
 def instant(text: str) -> datetime:
@@ -115,7 +115,7 @@ def instant(text: str) -> datetime:
     >>> instant("2026-06-15T12:00:00")
     datetime.datetime(2026, 6, 15, 12, 0, tzinfo=datetime.timezone.utc)
     """
-    for form in FORMATS:
+    for form in _TIME_FORMATS:
         try:
             moment = datetime.strptime(text, form)  # noqa: DTZ007 - the next line adds the zone
         except ValueError:
@@ -130,7 +130,7 @@ def instant(text: str) -> datetime:
 def day(text: str) -> datetime:
     """Return the beginning of a day. Raises: typer.BadParameter saying how a day is written."""
     try:
-        return datetime.strptime(text, FORMATS[0]).replace(tzinfo=UTC)
+        return datetime.strptime(text, _TIME_FORMATS[0]).replace(tzinfo=UTC)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a day. Write it as 2026-06-15.") from None
 

@@ -5,7 +5,7 @@ Each line of standard input is a command: its words, dbt's `flags` that stand be
 differ from one command to the next. Importing dbt and parsing the project take most of the time of
 a small build, so the process keeps the parsed project for the next command and ends when the pipe
 closes. Its parent starts another one if the project has changed. The `digest` of a command is that
-of the project, and `kept` the file that has what dbt made of it, for later processes.
+of the project, and `cache` the file of what dbt made of it, for later processes.
 
 The member `line` is the type of a line of output; the others are the fields of the class in
 `fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
@@ -61,7 +61,7 @@ _MODELS = ("model.", "seed.")
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
 _STATM = Path("/proc/self/statm")
 _WRITE_OF_OTHERS = 0o022
-_MOST_KEPT = 5  # files, each of one lake
+_MOST_CACHES = 5  # each is of one lake
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
 
@@ -75,7 +75,7 @@ class _Events(EventManager):
             super().fire_event(e, level, *rest, **named)
 
 
-class _Kept:
+class _Cache:
     """What dbt makes of a project, for the next process: to make it takes half of an hour's build.
 
     That is the parsed project, and the code of each template (macro, model or test), by the class
@@ -94,21 +94,21 @@ class _Kept:
             with os.fdopen(open_own(file, os.O_RDONLY), "rb") as own:
                 digest, content = own.read().split(b"\n")
             if digest == _digest(content) and not excess_rights(file, _WRITE_OF_OTHERS):
-                held_for, *kept = marshal.loads(b64decode(content))  # noqa: S302 - our own
-                if held_for == self.made_of:
-                    self.fields, self.codes = kept
+                found_of, *found = marshal.loads(b64decode(content))  # noqa: S302 - our own
+                if found_of == self.made_of:
+                    self.fields, self.codes = found
 
     def project(self) -> Manifest | None:
-        """Return the parsed project if it is kept."""
+        """Return the parsed project if the file has it."""
         return Manifest(**pickle.loads(self.fields)) if self.fields else None  # noqa: S301
 
-    def keep(self, project: Manifest) -> None:
-        """Keep a project that was just parsed; `Manifest` itself is pickled wrongly by dbt 1.11."""
+    def add(self, project: Manifest) -> None:
+        """Add a project that was just parsed; `Manifest` itself is pickled wrongly by dbt 1.11."""
         names = (field.name for field in fields(project) if not field.name.startswith("_"))
         self.fields = pickle.dumps({name: getattr(project, name) for name in names})
         self.is_changed = True
 
-    def keep_code(self) -> None:
+    def serve_code(self) -> None:
         """Let dbt take the code of templates from here."""
         templates: Any = MacroFuzzEnvironment  # whose method is overloaded
         compiled = templates.compile
@@ -129,7 +129,7 @@ class _Kept:
                 self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 text = b"\n".join((_digest(content), content)).decode()
                 write_atomically(self.file, text, mode=0o600)
-                for old in sorted(self.file.parent.iterdir(), key=_age)[_MOST_KEPT:]:
+                for old in sorted(self.file.parent.iterdir(), key=_age)[_MOST_CACHES:]:
                     old.unlink()
             self.is_changed = False
 
@@ -149,17 +149,17 @@ def main() -> None:
     commands: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=[commands], daemon=True).start()
     project: Manifest | None = None
-    kept: _Kept | None = None
+    cache: _Cache | None = None
     while True:
         command = json.loads(commands.get())
         os.environ.update(command["environment"])
         flags, places = command["flags"], command["places"]
-        if kept is None:
-            kept = _Kept(Path(command["kept"]), command["digest"], *places)
-        if project is None and (project := parse(flags, places, kept)):
-            kept.keep_code()  # of what commands need, not of the thousands of descriptions
+        if cache is None:
+            cache = _Cache(Path(command["cache"]), command["digest"], *places)
+        if project is None and (project := parse(flags, places, cache)):
+            cache.serve_code()  # of what commands need, not of the thousands of descriptions
         if project is not None:
-            _run([*flags, *command["words"], *places], project, kept)
+            _run([*flags, *command["words"], *places], project, cache)
 
 
 def _receive(commands: SimpleQueue[bytes]) -> None:
@@ -170,23 +170,23 @@ def _receive(commands: SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def parse(flags: list[str], places: list[str], kept: _Kept) -> Manifest | None:
+def parse(flags: list[str], places: list[str], cache: _Cache) -> Manifest | None:
     """Return the parsed project; None after a report of why it cannot be parsed."""
-    if project := kept.project():
+    if project := cache.project():
         return project
     words = [*flags, "--no-write-json", "parse", *places]
     outcome = dbtRunner(callbacks=[_on_event]).invoke(words)
     if isinstance(outcome.result, Manifest):
-        kept.keep(outcome.result)
+        cache.add(outcome.result)
         return outcome.result
     _emit_end(outcome)
     return None
 
 
-def _run(words: list[str], project: Manifest, kept: _Kept) -> None:
+def _run(words: list[str], project: Manifest, cache: _Cache) -> None:
     outcome = dbtRunner(project, callbacks=[_on_event]).invoke(words)
     _close_scratch_file()
-    kept.save()
+    cache.save()
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
             _emit_result(result, project)

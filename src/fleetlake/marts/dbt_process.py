@@ -91,7 +91,7 @@ class DbtProcess:
         child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
-            command = {**_command(words, work), "digest": self._digest, "kept": _kept_file(work)}
+            command = {**_command(words, work), "digest": self._digest, "cache": _cache_file(work)}
             _send(child, {**command, "environment": _of_command(environment)})
             report = _Report.of(child, on_progress)
             self._require_run(report, work)
@@ -210,8 +210,8 @@ def _command(words: list[str], work: Path) -> dict[str, list[str]]:
     }
 
 
-def _kept_file(work: Path) -> str:
-    """Return where what dbt makes of a project is kept: with the user, for each folder of work."""
+def _cache_file(work: Path) -> str:
+    """Return the user's own file of what dbt made of a project, one for each folder of work."""
     name = hashlib.sha256(str(work.resolve()).encode()).hexdigest()
     return str(load_settings().state.absolute() / "dbt" / name)
 
