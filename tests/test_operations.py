@@ -25,6 +25,7 @@ from fleetlake.loading.ingest import backfill, ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.loading.verify import verify
+from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import Forecast, RetentionState
@@ -83,6 +84,10 @@ def test_a_real_fleet_cannot_be_loaded_into_the_demos_lake(sim: Sim) -> None:
 
     with pytest.raises(LakeError, match="simulated fleet"):
         ingest(settings, [])
+    with pytest.raises(LakeError, match="simulated fleet"):
+        backfill(settings, "alerts", Interval(NOW - DAY, NOW))
+    check = next(check for check in run_checks(settings) if check.name == "lake")
+    assert "simulated fleet" in check.found
 
 
 @pytest.mark.proof

@@ -76,7 +76,7 @@ def ingest(
     require_rules(settings.retention)
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _require_service(accounts)
-    _refuse_demo_lake(settings)
+    refuse_demo_lake(settings)
     scope = Scope(
         since=since,
         shard=shard,
@@ -129,6 +129,7 @@ def backfill(
     accounts = settings.accounts()
     require_rules(settings.retention)
     _require_service(accounts)
+    refuse_demo_lake(settings)
     with open_lake(settings.lake, threads=1) as lake:
 
         def load_account(account: Settings) -> list[Outcome]:
@@ -271,8 +272,8 @@ def _require_service(accounts: Sequence[Settings]) -> None:
         account.keys()
 
 
-def _refuse_demo_lake(settings: Settings) -> None:
-    """Refuse to load a real fleet into a lake that holds the demo's simulated fleet."""
+def refuse_demo_lake(settings: Settings) -> None:
+    """Raise LakeError if a real fleet would get into the demo's lake."""
     if (settings.lake / DEMO_MARK).exists() and not settings.is_on_this_machine():
         raise LakeError(
             f"The lake in {settings.lake.resolve()} holds the demo's simulated fleet.",

@@ -32,6 +32,7 @@ from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
 from fleetlake.lake_address import SharedLake, refuse_unusable
+from fleetlake.loading.ingest import refuse_demo_lake
 from fleetlake.loading.run import service_now
 from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import (
@@ -244,6 +245,8 @@ def _lake(settings: Settings) -> str:
             _require_creatable(address)
         return f"none yet in {address}; `fleetlake ingest` creates it"
     require_writable(address)
+    if settings.base_url:
+        refuse_demo_lake(settings)
     with open_as_is(address) as lake:
         if not has_tables(lake):
             raise unfinished_lake(address)
