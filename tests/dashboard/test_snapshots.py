@@ -107,7 +107,7 @@ def test_before_the_first_snapshot_pages_say_what_to_do_and_then_fill(own_world)
     full = ask(app, "/api/now/summary")
 
     assert empty.status_code == 503
-    assert "fleetlake publish" in empty.json()["remedy"]
+    assert "fleetlake publish`; an open dashboard then fills" in empty.json()["remedy"]
     assert page.status_code == full.status_code == 200
 
 

@@ -33,7 +33,7 @@ QUERY_SECONDS = 10.0
 BATCH_ROWS = 10_000
 
 NOTHING = "Nothing is published yet."
-PUBLISH = "Run `fleetlake build` and `fleetlake publish`; this page then fills by itself."
+PUBLISH = "Run `fleetlake build` and `fleetlake publish`; an open dashboard then fills by itself."
 
 
 class QueryTooLong(LakeError):
