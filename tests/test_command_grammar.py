@@ -421,6 +421,13 @@ def test_a_misspelt_option_gets_the_nearest_suggestion(words, options):
         assert f"'{option}'" in said
 
 
+def test_a_value_that_is_not_among_the_choices_is_named_with_all_of_them():
+    done = CliRunner().invoke(app, ["query", "select 1", "--format", "parquet"])
+
+    refused = "Invalid value for '--format': 'parquet' is not one of 'table', 'json', 'csv'."
+    assert refused in unframed(done.output)
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [

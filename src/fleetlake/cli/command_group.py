@@ -213,7 +213,8 @@ def _plain_usage_errors() -> Iterator[None]:
             nearest = ", ".join(f"'{option}'" for option in possibilities)
             usage.message, usage.possibilities = f"{usage.message}. Did you mean {nearest}?", None
         if hasattr(usage, "format_message"):
-            usage.message = plain_lines(usage.message)
+            # Typer checks values with pydantic, whose prefix says nothing to the user.
+            usage.message = plain_lines(usage.message.removeprefix("Value error, "))
         raise
 
 
