@@ -124,6 +124,8 @@ def test_a_router_is_found_by_id_before_name_and_by_any_of_its_names(lake):
     for nobody in ("Bus", "1.2", "1e0", " 1"):
         with pytest.raises(UsageError, match=f"There is no router {nobody}"):
             day_track(lake, nobody, DAY)
+    with pytest.raises(UsageError, match=r"There is no router twinn\. Did you mean twin\? "):
+        day_track(lake, "twinn", DAY)
 
 
 def test_a_day_without_fixes_says_so_and_names_the_nearest_day(lake):

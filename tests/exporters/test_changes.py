@@ -85,6 +85,8 @@ def test_tables_are_named_as_in_sql_and_a_schema_name_selects_all_its_tables(lak
     assert len(tables_named(lake, ["meta"])) == len(tables_named(lake, ["meta", "meta.gaps"]))
     with pytest.raises(UsageError, match="nothing"):
         tables_named(lake, ["trips", "nothing"])
+    with pytest.raises(UsageError, match=r"Did you mean raw\.alerts\? Did you mean trips\? Run"):
+        tables_named(lake, ["raw.alertz", "tripps"])
 
 
 def test_a_missing_target_or_address_is_an_error_that_says_what_to_do():

@@ -6,11 +6,11 @@ them, otherwise from what the live service returns.
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from fleetlake.endpoints import events, inventory, v3
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
+from fleetlake.text.wording import did_you_mean
 
 _ROWS = (*inventory.ROWS, *events.ROWS, *v3.ROWS)
 
@@ -43,8 +43,7 @@ def endpoint_named(name: str) -> Endpoint:
     """
     found = ENDPOINTS.get(name.removeprefix("raw."))
     if found is None:
-        nearest = get_close_matches(name.removeprefix("raw."), ENDPOINTS, n=1)
-        suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
+        suggestion = did_you_mean(name.removeprefix("raw."), ENDPOINTS)
         raise UsageError(
             f"There is no endpoint called {name!r}.",
             remedy=f"{suggestion}`fleetlake ingest --plan` lists them all.",

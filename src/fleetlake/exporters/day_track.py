@@ -11,6 +11,7 @@ from typing import Any
 
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake
+from fleetlake.text.wording import did_you_mean
 
 BREAK = timedelta(minutes=30)
 """Two fixes further apart are not joined by a line; as long without a fix ends a trip."""
@@ -28,6 +29,7 @@ select router_id, max_by(router_name, valid_from) from marts.device_history
 where router_id::varchar = $1 or lower(router_name) = lower($1)
 group by router_id order by router_id
 """
+_NAMES = "select distinct router_name from marts.device_history where router_name is not null"
 _FIXES = """
 select fixed_at, latitude_deg, longitude_deg, altitude_m, speed_kmh, rsrp_dbm, carrier
 from marts.location_track_points
@@ -117,9 +119,11 @@ def _router(lake: Lake, router: str) -> tuple[int, str]:
         [(router_id, name)] = by_id or found
         return router_id, name or str(router_id)
     if not found:
+        names = [name for (name,) in lake.rows(_NAMES)]
         raise UsageError(
             f"There is no router {router}.",
-            remedy='`fleetlake query "from marts.device_inventory"` lists them.',
+            remedy=f"{did_you_mean(router, names)}"
+            '`fleetlake query "from marts.device_inventory"` lists them.',
         )
     ids = ", ".join(str(router_id) for router_id, _ in found)
     raise UsageError(

@@ -34,7 +34,7 @@ from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import descriptions_of, mart_keys
 from fleetlake.text.redaction import without_secrets
-from fleetlake.text.wording import install_command
+from fleetlake.text.wording import did_you_mean, install_command
 
 OnRows = Callable[[str, int], None]
 Result = TypeVar("Result")
@@ -253,11 +253,20 @@ def tables_named(lake: Lake, names: Sequence[str]) -> list[Source]:
     ]
     unknown = wanted - {"marts"} - {n for s in found for n in _names(s.schema, s.table)}
     if unknown or not found:
+        suggestion = "".join(_nearest(name, present) for name in sorted(unknown))
         raise UsageError(
             f"The lake has no table {', '.join(sorted(unknown)) or 'in marts'} to export.",
-            remedy="Run `fleetlake build`, or name a mart, `raw.<endpoint>` or a schema.",
+            remedy=f"{suggestion}Run `fleetlake build`, or name a mart, `raw.<endpoint>` or a "
+            "schema.",
         )
     return found
+
+
+def _nearest(name: str, present: Sequence[tuple[str, str]]) -> str:
+    """Return a question with the table of the same schema that a misspelt name may mean."""
+    schema, dot, table = name.rpartition(".")
+    known = [other for of, other in present if of == (schema or "marts")]
+    return did_you_mean(table, known, prefix=f"{schema}{dot}")
 
 
 def _names(schema: str, table: str) -> set[str]:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import duckdb
@@ -14,6 +13,7 @@ from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.dbt_process import MORE_MEMORY, OUT_OF_MEMORY
 from fleetlake.marts.sql_project import own_models, project_folder
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.wording import did_you_mean
 
 
 def no_such_model(names: Sequence[str]) -> UsageError:
@@ -21,8 +21,7 @@ def no_such_model(names: Sequence[str]) -> UsageError:
     names = [name.lstrip("+") for name in names]
     ours = (project_folder() / "models").rglob("*.sql")
     models = [path.stem for path in (*ours, *own_models())]
-    nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
-    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
+    suggestion = did_you_mean(names[0].rstrip("+"), models)
     return UsageError(
         f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
         remedy=f'{suggestion}`fleetlake query "show tables"` lists the marts.',

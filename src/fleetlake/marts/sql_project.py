@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from fleetlake.machine.setting_files import VARS, read_settings_file
 from fleetlake.marts.named_places import place_seeds
 from fleetlake.settings import VendorWords, load_settings
 from fleetlake.settings.vendor_words import TABLE as WORDS
+from fleetlake.text.wording import did_you_mean
 
 SQL = "sql"
 _PROJECT_FILE = "dbt_project.yml"
@@ -74,8 +74,7 @@ def own_variables() -> Variables:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise _wrong(f"[vars] {name} in {SETTINGS_NAME} is not a number.", "Enter a number.")
         if name not in known and not _is_used(name):
-            nearest = get_close_matches(name, known, n=1)
-            meant = f"Did you mean {nearest[0]}? " if nearest else ""
+            meant = did_you_mean(name, known)
             raise _wrong(
                 f"There is no variable {name}, which [vars] in {SETTINGS_NAME} sets.",
                 f"{meant}{project_folder() / _PROJECT_FILE} lists the variables.",

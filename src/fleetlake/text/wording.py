@@ -1,6 +1,8 @@
-"""Times and numbers in words, for people. Pure."""
+"""Times, numbers and misspelt names in words, for people. Pure."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 
 
 def duration_in_words(length: timedelta) -> str:
@@ -57,3 +59,15 @@ def size_in_words(size: int) -> str:
     ('0.0 MB', '1.2 MB', '5,300.0 MB')
     """
     return f"{size / 1_000_000:,.1f} MB"
+
+
+def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return a question with the known name that is nearest to a misspelt one, or "".
+
+    `prefix` is written before the known name, and is not compared.
+
+    >>> did_you_mean("tripps", ["stops", "trips"]), did_you_mean("boats", ["stops", "trips"])
+    ('Did you mean trips? ', '')
+    """
+    nearest = get_close_matches(name, known, n=1)
+    return f"Did you mean {prefix}{nearest[0]}? " if nearest else ""

@@ -54,9 +54,8 @@ def picked(
 
     Raises: UsageError with the nearest name if there is none, or if there are several.
     """
-    from difflib import get_close_matches
-
     from fleetlake.errors import UsageError
+    from fleetlake.text.wording import did_you_mean
 
     found = [item for item in items if word in names(item)]
     if not found and len(word) >= SHORTEST_PREFIX:
@@ -67,11 +66,9 @@ def picked(
         ids = ", ".join(names(item)[0] for item in found)
         raise UsageError(f"{word!r} stands for several {what}s: {ids}.", remedy="Name one by id.")
     known = [name for item in items for name in names(item) if name]
-    nearest = get_close_matches(word, known, n=1)
-    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
     raise UsageError(
         f"There is no {what} {word!r}.",
-        remedy=f"{suggestion}`fleetlake alerts {what}s list` lists them all.",
+        remedy=f"{did_you_mean(word, known)}`fleetlake alerts {what}s list` lists them all.",
     )
 
 
