@@ -238,7 +238,7 @@ def test_a_load_tells_a_log_how_far_each_stream_is_and_how_it_ended(printed, mon
 
     def load(watcher):
         watcher.on_page("users", 1000)
-        watcher.on_page("alerts", 5)
+        watcher.on_page("alerts", 1)
         watcher.on_page("users", 200)
         watcher.on_end(ended)
         watcher.on_page("users", 7)
@@ -249,7 +249,7 @@ def test_a_load_tells_a_log_how_far_each_stream_is_and_how_it_ended(printed, mon
 
     assert [line.strip() for line in lines] == [
         "… users: 1,000 records so far",
-        "… alerts: 5 records so far",
+        "… alerts: 1 record so far",
         "… users: 1,200 records so far",
         "users: 30 added (2 calls, 0.5 s)",
         "… users: 7 records so far",

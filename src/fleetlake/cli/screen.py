@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from fleetlake.text.plain import plain, plain_lines
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -291,6 +292,6 @@ def _lines(screen: Screen) -> Iterator[ProgressCallbacks]:
         records[endpoint] += count
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            screen.print(f"  … {endpoint}: {records[endpoint]:,} records so far")
+            screen.print(f"  … {endpoint}: {counted(records[endpoint], 'record')} so far")
 
     yield on_page, lambda endpoint: records.pop(endpoint, None)
