@@ -82,7 +82,8 @@ def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch, m
 
     assert done.exit_code == 0, done.output
     assert re.search(r"trips\W+1,200\W+0\W", done.output)
-    assert re.search(r"^1,200 rows sent to parquet in \d+\.\d s\.$", done.output, re.MULTILINE)
+    said = " ".join(done.output.split())
+    assert re.search(rf"1,200 rows sent to parquet \({tmp_path}/out\) in \d+\.\d s\.$", said)
     with open_lake(lake_path, read_only=True) as lake:
         assert bool(lake.rows("select 1 from meta.exports limit 1")) is may_write
 

@@ -45,7 +45,7 @@ def export(
     from pydantic import SecretStr
 
     from fleetlake.cli.screen import console, table
-    from fleetlake.exporters.export import address_of, target_named
+    from fleetlake.exporters.export import address_of, is_folder, target_named
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import is_writable, require_lake
@@ -67,7 +67,8 @@ def export(
     rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.full_reason) for o in done]
     console().print(table("", columns, rows))
     sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
-    console().print(f"{counted(sent, 'row')} sent to {target} in {seconds:.1f} s.")
+    place = f" ({address.get_secret_value()})" if is_folder(row, address) else ""
+    console().print(f"{counted(sent, 'row')} sent to {target}{place} in {seconds:.1f} s.")
 
 
 @contextmanager

@@ -207,9 +207,14 @@ def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
             f"The address of {target.name} is not set.",
             remedy=f"Set FLEETLAKE_EXPORTS__{target.name.upper()}, e.g. {target.example}.",
         )
-    text = address.get_secret_value()
-    is_folder = target.address is not None and "://" not in text
-    return SecretStr(str(in_project(Path(text)))) if is_folder else address
+    if not is_folder(target, address):
+        return address
+    return SecretStr(str(in_project(Path(address.get_secret_value()))))
+
+
+def is_folder(target: Target, address: SecretStr) -> bool:
+    """Return whether a target's address is a folder: others may have a password in them."""
+    return target.address is not None and "://" not in address.get_secret_value()
 
 
 def target_named(name: str) -> Target:
