@@ -28,7 +28,7 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
-from fleetlake.lake import Lake, catalog, durable, open_lake
+from fleetlake.lake import Lake, attach, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
 from fleetlake.lake.connection import stoppable
@@ -308,6 +308,17 @@ def test_a_lake_opened_with_few_threads_returns_memory_to_the_system_early(lake_
 
     assert threads == 2
     assert (early, late) == ("7.6 MiB", "128.0 MiB")
+
+
+def test_more_rows_get_more_threads_up_to_one_per_core(lake, monkeypatch):
+    said = "select current_setting('threads')"
+    [(cores,)] = duckdb.connect().execute(said).fetchall()
+    commit(lake, load_of(ALERTS, *map(alert, range(10))))
+    for rows_of_a_thread, threads in ((6, 1), (5, 2), (1, 10)):
+        monkeypatch.setattr(attach, "_ROWS_OF_A_THREAD", rows_of_a_thread)
+
+        with open_lake(lake.path, read_only=True) as opened:
+            assert opened.rows(said) == [(min(cores, threads),)]
 
 
 @pytest.mark.parametrize("times", [1, 100], ids=["few rows", "many rows"])

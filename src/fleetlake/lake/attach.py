@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import duckdb
 
 from fleetlake.errors import LakeError
+from fleetlake.lake.ducklake import RAW_ROWS
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
 from fleetlake.text.wording import install_command
@@ -287,3 +288,20 @@ def store_keys() -> list[str]:
     """Return the store keys in the environment, which DuckDB's messages may contain."""
     names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     return [os.environ[name] for name in names if os.environ.get(name)]
+
+
+_ROWS_OF_A_THREAD = 4_000_000
+
+
+def set_threads(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give DuckDB a thread for every so many rows that the attached lake has, at most one per core.
+
+    While one thread opens a file or the catalog, the others wait busily. So a scan of a small table
+    takes three times the CPU and the time with two threads (measured with 1.5.5).
+    """
+    connection.execute("set threads = 1")
+    [(rows,)] = connection.execute(RAW_ROWS).fetchall()
+    if rows >= 2 * _ROWS_OF_A_THREAD:
+        connection.execute("reset threads")
+        [(cores,)] = connection.execute("select current_setting('threads')").fetchall()
+        connection.execute(f"set threads = {min(cores, rows // _ROWS_OF_A_THREAD)}")

@@ -19,7 +19,7 @@ import duckdb
 
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
-from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, no_lake
+from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, no_lake, set_threads
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.ducklake import CATALOG_EXISTS, CATALOG_IS_WRITABLE
 from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
@@ -51,8 +51,8 @@ def open_lake(
 ) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
 
-    `threads` is DuckDB's number of threads, by default one per core. One is best for many small
-    statements, which leave further threads idle.
+    `threads` is DuckDB's number of threads, by default as many as the lake's rows are worth. One is
+    best for many small statements.
 
     Applies FLEETLAKE_UMASK to everything this process writes from then on.
 
@@ -74,6 +74,8 @@ def open_lake(
                 lake.attach(read_only=read_only)
             with lake_errors(path):
                 known = require_known_format(lake, read_only=read_only)
+                if threads is None:
+                    set_threads(connection)
             if is_new:
                 if not has_tables(lake):
                     tables.create_missing(lake)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
-from fleetlake.lake.attach import attach_statements
+from fleetlake.lake.attach import attach_statements, set_threads
 from fleetlake.lake_address import LakeAddress
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
@@ -16,8 +16,9 @@ MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"
 
 
 def attach_snapshot(connection: DuckDBPyConnection, lake: LakeAddress, snapshot: int) -> None:
-    """Attach a lake read-only as `lake`, at one snapshot, with times in UTC."""
+    """Attach a lake read-only as `lake`, at one snapshot, with times in UTC and its threads."""
     connection.execute(attach_statements(lake, version=snapshot))
+    set_threads(connection)
 
 
 def limit_memory(connection: DuckDBPyConnection, memory: str, spill: Path) -> None:
