@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -92,6 +94,24 @@ def test_every_make_target_that_contributing_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", makefiles, re.MULTILINE))
 
     assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
+
+
+def test_each_test_selection_that_contributing_names_selects_tests():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = text.replace("<endpoint>", "routers").replace("<target>", "csv")
+    found = re.findall(
+        r'make check-one FILE="?([\w./ ]+?)"? K="?([\w ]+?)"?(?:  |$)', text, re.MULTILINE
+    )
+    files = sorted({file for of_line, _ in found for file in of_line.split()})
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *files]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tests = [line for line in shown.splitlines() if "::" in line]
+
+    assert len(found) > 7
+    for of_line, selection in found:
+        names = [test for test in tests if test.startswith(tuple(of_line.split()))]
+        for word in selection.split(" or "):
+            assert any(word in name for name in names), f"{of_line} has no test named {word}"
 
 
 def test_the_page_about_tracks_has_each_family_of_drives_and_the_locked_version_of_the_library():
