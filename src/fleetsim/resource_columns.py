@@ -91,8 +91,11 @@ def values(name: str) -> Read:
     return read
 
 
-def constant(value: Any) -> Read:
-    """Return a reader that gives the same value for every row."""
+def constant(value: str | bool | None) -> Read:
+    """Return a reader that gives the same value for every row.
+
+    Numbers are rendered from arrays: `lambda _view, block: np.full(len(block), 25)`.
+    """
 
     def read(_view: "View", block: Block) -> Sequence[Any]:
         return [value] * len(block)
