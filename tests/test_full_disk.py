@@ -21,6 +21,7 @@ from tests.support.processes import UNSETTLED, environment, fleetlake, service
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.test_crash import compare
 
+BUILD = ("build", "--full", "--select", "+alert_volume")
 NAMES = ("routers", "alerts", "router_state_samples", "net_device_signal_samples")
 COMMANDS = {
     ("check",): 7,
@@ -29,7 +30,7 @@ COMMANDS = {
     ("query", "select 1"): 7,
     ("status",): 7,
     ("ingest", *NAMES): 7,
-    ("build", "--full"): 7,
+    BUILD: 7,
     ("publish",): 7,
     ("maintain",): 7,
     ("export", "csv"): 7,
@@ -40,7 +41,7 @@ COMMANDS = {
 }
 """Each command that reads or writes a disk, and its exit code where that is full."""
 
-MIDWAY = [("ingest", *NAMES), ("build", "--full"), ("publish",), ("maintain",), ("backup", "copy")]
+MIDWAY = [("ingest", *NAMES), BUILD, ("publish",), ("maintain",), ("backup", "copy")]
 UNCLEAR = [
     sqlite3.OperationalError("disk I/O error"),
     sqlite3.OperationalError("unable to open database file"),
@@ -62,7 +63,7 @@ def test_each_command_says_that_the_disk_is_full_and_afterwards_nothing_is_lost_
 ):
     with small_disk(tmp_path / "disk", "size=256m") as disk, service(routers=3, days=1) as fleet:
         env = environment(disk.folder, fleet.url, exports__csv=disk.folder / "csv")
-        for words in (("ingest", *NAMES), ("build",), ("publish",)):
+        for words in (("ingest", *NAMES), BUILD, ("publish",)):
             assert disk.fleetlake(*words, env=env).returncode == 0
         fleet.advance(3600)
         fleet.stop_clock()
@@ -85,7 +86,7 @@ def test_each_command_says_that_the_disk_is_full_and_afterwards_nothing_is_lost_
             for words in (
                 ("check", "--full"),
                 ("ingest", *NAMES),
-                *(("build",), ("publish",), ("maintain",), ("backup", "copy"), ("check", "--full")),
+                *(BUILD, ("publish",), ("maintain",), ("backup", "copy"), ("check", "--full")),
             )
         ]
         there = env | {
