@@ -40,8 +40,8 @@ from tests.support.processes import (
 from tests.support.sim import NOW, Sim
 from tests.test_load import assert_complete, key_of, keys_in
 
-KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
-FLEET = {"routers": 12, "days": 3} if KILLS > 6 else {"routers": 6, "days": 1}
+KILLS = int(os.environ.get("CRASH_TEST_KILLS", "4"))
+FLEET = {"routers": 12, "days": 3} if KILLS > 4 else {"routers": 6, "days": 1}
 SEED = int(os.environ.get("CRASH_TEST_SEED", "5"))
 KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
 SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake

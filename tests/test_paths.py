@@ -9,7 +9,10 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.machine.io_faults import io_fault
-from tests.support.processes import environment, fleetlake, service
+from fleetlake.settings import load_settings
+from tests.support.processes import environment
+from tests.support.sim import new_sim
+from tools.recorded.printed_service import served
 
 ODD = "-all #1 % 'q\" {{x}} {% y %} *$HOME ;~ &=,<>!ü"
 """Every kind of character that works everywhere, also as the beginning of a relative path."""
@@ -28,7 +31,7 @@ PLACES = "name,latitude_deg,longitude_deg,radius_m,wkt\n'Depot' \"A\",50.1,8.6,1
 
 @pytest.mark.proof
 def test_every_command_works_in_a_project_whose_path_has_characters_that_libraries_misread(
-    tmp_path,
+    tmp_path, monkeypatch
 ):
     project = tmp_path / ODD
     project.mkdir()
@@ -36,19 +39,24 @@ def test_every_command_works_in_a_project_whose_path_has_characters_that_librari
     (project / "places.csv").write_text(PLACES)
     folders = {name: f"{ODD}/{name}" for name in ("lake", "published")}
     backup = f"{ODD}/backup"
-    words = [["ingest", "accounts"], ["build"], ["publish"], ["check", "--full"], ["maintain"]]
+    words = [["ingest", "accounts"], ["build", "--select", "+trips"], ["publish"]]
+    words += [["check", "--full"], ["maintain"]]
     words += [["backup", "--", backup], ["restore", f"--to={ODD}/again", "--", backup]]
     words += [["export", kind, f"--to={ODD}/{kind}"] for kind in KINDS]
     words += [["report"], ["status"], ["doctor"]]
 
-    with service(routers=1, days=1) as running:
-        env = environment(tmp_path, running.url, **folders)
-        done = {" ".join(w): fleetlake(*w, env=env, cwd=project) for w in words}
-        sql = 'select "name" from raw.accounts order by all'
-        kept = fleetlake("query", sql, "--format", "json", env=env, cwd=project)
-        truth = [record["name"] for record in running.truth("accounts")]
+    words += [["query", 'select "name" from raw.accounts order by all', "--format", "json"]]
+    monkeypatch.chdir(project)
+    sim, done = new_sim(tmp_path, routers=1, days=1), {}
+    with served(sim):
+        for asked in words:
+            load_settings.cache_clear()
+            env = environment(tmp_path, "http://localhost", **folders)
+            done[" ".join(asked)] = CliRunner().invoke(app, asked, env=env)
 
-    assert {text: one.stderr for text, one in done.items() if one.returncode} == {}
+    assert {text: one.exception for text, one in done.items() if one.exit_code} == {}
+    *_, kept = done.values()
+    truth = [record["name"] for record in sim.truth("accounts")]
     assert [row["name"] for row in json.loads(kept.stdout)] == sorted(truth)
     written = {path.name for path in (project / ODD).iterdir()}
     assert written >= {"lake", "published", "again", "backup", "csv", "delta"}

@@ -11,7 +11,7 @@ from tests.support.sim import Sim, new_sim
 
 pytestmark = pytest.mark.xdist_group("marts")
 
-POLL_HOURS, POLLS = 12, 24
+POLL_HOURS, POLLS = 36, 8
 LOADED = ("accounts", "groups", "net_devices", "routers")
 
 
