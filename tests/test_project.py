@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
 from fleetlake.cli.prefect.deployments import read_deployments
+from fleetlake.dashboard.report_files import NEWEST
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import address_of
@@ -56,6 +58,15 @@ def test_init_writes_a_project_and_says_what_it_wrote(tmp_path):
         "sql/tests/failovers_end_after_they_start.sql",
     }
     assert all(f"wrote {folder}/{name}" in done.output for name in written)
+
+
+def test_git_ignores_the_keys_the_data_and_the_reports_of_a_project_and_of_a_clone(tmp_path):
+    CliRunner().invoke(app, ["init", str(tmp_path)])
+
+    for folder in (tmp_path, ROOT):
+        ignored = (folder / ".gitignore").read_text().split()
+        for name in (".env", "data/lake", NEWEST, "fleet-report-2026-11-20.html"):
+            assert any(fnmatch(name, f"{line}*") for line in ignored), (folder, name)
 
 
 def test_init_changes_no_file_that_is_there_and_says_so(tmp_path):
