@@ -168,6 +168,13 @@ def test_a_folder_without_a_project_has_none(tmp_path, monkeypatch):
     assert found_project() is None
 
 
+def test_a_settings_file_with_an_error_is_named_with_the_line(project):
+    (project / "fleetlake.toml").write_text("[vars]\nstop_s = 240\n[vars]\n")
+
+    with pytest.raises(SettingsError, match=rf"{project}/fleetlake\.toml: .* line 3"):
+        load_settings()
+
+
 def test_a_settings_file_of_another_user_above_is_not_used(project, monkeypatch):
     monkeypatch.setattr(ownership, "is_foreign", lambda _: True)
 

@@ -73,7 +73,10 @@ def _is_deeper(value: object, levels: int) -> bool:
 def read_settings_file() -> dict[str, Any]:
     """Return the content of `fleetlake.toml`. Raises: OSError, ValueError if it cannot be read."""
     file = settings_file()
-    return read_toml(file) if file else {}
+    try:
+        return read_toml(file) if file else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def read_env_file() -> dict[str, str]:
