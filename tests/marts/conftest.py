@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,19 @@ def add_rows(lake_path: Path, endpoint: str, *rows: dict[str, Any]) -> None:
         kept["valid_from"] = LOADED_AT
     with open_lake(lake_path) as lake:
         lake.execute("begin")
-        for row in rows:
-            values = kept | row
-            names = ", ".join(f'"{name}"' for name in values)
-            marks = ", ".join("?" for _ in values)
-            lake.execute(
-                f'insert into raw."{endpoint}" ({names}) values ({marks})',
-                [json.dumps(v) if isinstance(v, dict | list) else v for v in values.values()],
-            )
+        for names, alike in groupby((kept | row for row in rows), key=tuple):
+            columns, marks = (", ".join(of) for of in ((f'"{n}"' for n in names), "?" * len(names)))
+            values = [
+                [json.dumps(v) if isinstance(v, dict | list) else v for v in row.values()]
+                for row in alike
+            ]
+            for first in range(0, len(values), 200):  # one statement for each row would take long
+                part = values[first : first + 200]
+                lake.execute(
+                    f'insert into raw."{endpoint}" ({columns}) values '
+                    + ", ".join([f"({marks})"] * len(part)),
+                    [*chain.from_iterable(part)],
+                )
         lake.execute("commit")
 
 
