@@ -15,7 +15,6 @@ from fleetlake.lake.erasure import count_rows
 from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.loading.ingest import raise_worst
 from fleetlake.loading.verify import verify
-from fleetlake.marts.build import build_marts
 from tests.support.sim import NOW, Sim, new_sim
 
 ASSETS, ASSIGNMENTS = "asset_endpoints", "asset_endpoint_subscriptions"
@@ -80,16 +79,6 @@ def test_a_second_load_changes_nothing_and_its_calls_count_apart(sim: Sim) -> No
     assert {(o.added, o.changed, o.error) for o in again.values()} == {(0, 0, None)}
     assert {name: o.calls for name, o in again.items()} == dict.fromkeys(again, 1)
     assert verify(sim.settings(), ASSIGNMENTS, start=NOW, transport=sim.transport).missing == set()
-
-
-@pytest.mark.proof
-def test_the_staging_view_has_one_row_per_device_and_assignment(sim: Sim) -> None:
-    raise_worst(sim.ingest(ASSETS, ASSIGNMENTS))
-    build_marts(sim.settings().lake, select="stg_asset_endpoint_subscriptions")
-
-    held = "asset_endpoint_id, assignment_id from staging.stg_asset_endpoint_subscriptions"
-    assert sorted(rows(sim, f"select {held}")) == sorted(pairs(sim))
-    assert rows(sim, f"select {held} where subscription_name is null or ends_at is null") == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A column whose type the service contradicts: `status` reports it, `columns retype` repairs it."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,8 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.evolution.drift import misfits
 from fleetlake.lake.evolution.promote import retype, with_promoted
-from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.status import lake_status
 from tests.support.loads import commit
-from tests.support.sim import Sim
 from tests.test_lake import load_of
 
 DEVICES = ENDPOINTS["net_devices"]
@@ -121,23 +118,3 @@ def test_a_whole_number_that_a_double_would_round_stays_in_extra(lake_path: Path
 def test_only_whole_numbers_can_be_retyped(lake_path: Path, member: str, kind: Kind | None) -> None:
     with open_lake(lake_path) as lake, pytest.raises(UsageError, match=r"type"):
         retype(lake, DEVICES, member, kind)
-
-
-@pytest.mark.proof
-def test_marts_build_over_retyped_columns(make_sim: Callable[..., Sim]) -> None:
-    sim = make_sim(routers=2, days=1)
-    sim.ingest()
-    with open_lake(sim.settings().lake) as lake:
-        retype(lake, ENDPOINTS["net_device_usage_samples"], "bytes_in", Kind.REAL)
-        retype(lake, ENDPOINTS["batteries"], "rsoc", Kind.TEXT)
-    sim.advance(3600)
-    outcomes = sim.ingest()
-    build_marts(sim.settings().lake)
-
-    assert [outcome.error for outcome in outcomes if outcome.error] == []
-    with open_lake(sim.settings().lake, read_only=True) as lake:
-        [(raw, staged)] = lake.rows(
-            "select (select sum(bytes_in) from raw.net_device_usage_samples), "
-            "(select sum(in_bytes) from marts.data_usage_daily)"
-        )
-        assert raw == staged > 0

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Kind
 from fleetlake.lake import open_lake
+from fleetlake.lake.evolution.promote import retype
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
 
@@ -112,6 +115,27 @@ def test_an_alert_with_a_far_time_counts_on_the_day_of_its_creation(lake_path, a
         found = lake.rows("select alert_date::varchar, alerts, odd_alerts from marts.alert_volume")
     assert found == [("2026-06-01", 4, 3)]
     assert [test.rows[0]["odd_alerts"] for test in result.warnings] == [3]
+
+
+@pytest.mark.proof
+def test_marts_build_over_retyped_columns(make_sim):
+    sim = make_sim(routers=2, days=1)
+    names = ("net_device_usage_samples", "batteries", "net_devices", "routers")
+    sim.ingest(*names)
+    with open_lake(sim.settings().lake) as lake:
+        retype(lake, ENDPOINTS["net_device_usage_samples"], "bytes_in", Kind.REAL)
+        retype(lake, ENDPOINTS["batteries"], "rsoc", Kind.TEXT)
+    sim.advance(3600)
+    outcomes = sim.ingest(*names)
+    build_marts(sim.settings().lake, select="+data_usage_daily +battery_health")
+
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        [(raw, staged)] = lake.rows(
+            "select (select sum(bytes_in) from raw.net_device_usage_samples), "
+            "(select sum(in_bytes) from marts.data_usage_daily)"
+        )
+        assert raw == staged > 0
 
 
 @pytest.mark.release

@@ -1,5 +1,6 @@
 """Models, tests, seeds and variables of the user's own project, beside ours."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -164,28 +165,26 @@ def test_a_yaml_file_that_cannot_be_read_is_named(project, name):
         mart_table()
 
 
+FAILING = [
+    (
+        "select sum(in_bytes * 8) as bits from {{ ref('stg_net_device_usage_samples') }}",
+        "created_at_timeuuid = 'second': bytes_in=9223372036854775807",
+    ),
+    (
+        "select cast(detected_at as timestamp_ns) as at from {{ source('raw', 'alerts') }}",
+        "raw.alerts where created_at_timeuuid = 'far': detected_at=9999-12-31",
+    ),
+    (
+        "select cast(description as int) as n from {{ ref('stg_alerts') }}",
+        "friendly_info=the worst, detected_at=9999-12-31 00:00:00+00",
+    ),
+    ("select nothing from {{ ref('stg_alerts') }}", "It reads raw.alerts, raw.pushed_alerts"),
+]
+"""Models that fail, and what is said of the records that may be the cause."""
+
+
 @pytest.mark.proof
-@pytest.mark.parametrize(
-    ("sql", "named"),
-    [
-        (
-            "select sum(in_bytes * 8) as bits from {{ ref('stg_net_device_usage_samples') }}",
-            "created_at_timeuuid = 'second': bytes_in=9223372036854775807",
-        ),
-        (
-            "select cast(detected_at as timestamp_ns) as at from {{ source('raw', 'alerts') }}",
-            "raw.alerts where created_at_timeuuid = 'far': detected_at=9999-12-31",
-        ),
-        (
-            "select cast(description as int) as n from {{ ref('stg_alerts') }}",
-            "friendly_info=the worst, detected_at=9999-12-31 00:00:00+00",
-        ),
-        ("select nothing from {{ ref('stg_alerts') }}", "It reads raw.alerts, raw.pushed_alerts"),
-    ],
-)
-def test_a_model_that_fails_names_the_records_that_may_be_the_cause(
-    project, lake_path, add, sql, named
-):
+def test_models_that_fail_name_the_records_that_may_be_the_cause(project, lake_path, add):
     usual = {"created_at": NOON, "period": 900.0, "net_device_id": 7}
     samples = [
         usual | {"created_at_timeuuid": name, "bytes_in": count}
@@ -194,16 +193,20 @@ def test_a_model_that_fails_names_the_records_that_may_be_the_cause(
     add(lake_path, "net_device_usage_samples", *samples)
     alert = {"created_at": NOON, "friendly_info": "the worst", "type": "reboot"}
     add(lake_path, "alerts", alert | {"created_at_timeuuid": "far", "detected_at": FAR})
-    write(project, "sql/models/worst.sql", "{{ config(materialized='table') }} " + sql)
+    names = [f"worst_{number}" for number, _ in enumerate(FAILING)]
+    for name, (sql, _) in zip(names, FAILING, strict=True):
+        write(project, f"sql/models/{name}.sql", "{{ config(materialized='table') }} " + sql)
 
     with pytest.raises(BuildFailed) as failed:
-        build_marts(lake_path, select="+worst")
+        build_marts(lake_path, select=" ".join(f"+{name}" for name in names))
 
-    assert named in str(failed.value)
-    if "=" in named:
-        query = str(failed.value).partition('query "')[2].partition('"')[0]
-        with open_lake(lake_path, read_only=True) as lake:
-            assert len(lake.rows(query)) == 1
+    for name, (_, named) in zip(names, FAILING, strict=True):
+        said = str(failed.value).partition(f"{name}: ")[2].partition(f"{os.linesep}  worst_")[0]
+        assert named in said, name
+        if "=" in named:
+            query = said.partition('query "')[2].partition('"')[0]
+            with open_lake(lake_path, read_only=True) as lake:
+                assert len(lake.rows(query)) == 1
 
 
 def test_a_mart_whose_model_was_removed_leaves_the_lake_but_no_table_of_the_users_own(

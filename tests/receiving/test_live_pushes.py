@@ -24,7 +24,7 @@ from tests.support.journals import write
 from tests.support.service import instant, keys
 from tests.support.sim import NOW, Sim
 
-HOURS = 12
+HOURS = 6
 STEP = 2
 """Minutes: what is pushed arrives after at most that long."""
 HOST = re.compile(rb"https?://[^/]+")
@@ -105,7 +105,11 @@ def test_before_a_poll_what_happens_again_in_another_minute_is_another_alert(tmp
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("loses", [10**9, 7], ids=["every answer arrives", "answers are lost"])
+@pytest.mark.parametrize(
+    "loses",
+    [pytest.param(10**9, marks=pytest.mark.release), 7],
+    ids=["every answer arrives", "answers are lost"],
+)
 def test_after_push_and_poll_each_alert_counts_once_also_if_it_was_pushed_again(tmp_path, loses):
     sim, receiver = pushing_sim(tmp_path, loses=loses)
     poll(sim)
