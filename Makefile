@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
+PANDAS := .venv-pandas
 TRACKS := .venv-tracks
 SITE := .venv-docs
 BROWSER := .venv-browser
@@ -16,7 +17,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE  # compiling 240 test files takes ten seconds
 
 # What runs with the README's commands alone; the rest has targets that bring what it needs.
-HERE := not site and not browser and not postgres and not spark
+HERE := not site and not browser and not postgres and not spark and not pandas
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile tools/bench.mk)
@@ -177,6 +178,17 @@ $(SPARK)/.ready: requirements/spark.lock
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
+test-pandas: $(READY) $(PANDAS)/.ready  ## Read lakes and snapshots with pandas, in an environment that has it
+	@$(PANDAS)/bin/python -m pytest -q -m pandas tests/marts tests/test_analysis.py
+
+$(PANDAS)/.ready: requirements/pandas.lock $(READY)
+	@echo "Setting up $(PANDAS): some seconds, once."
+	@$(PYTHON) -m venv $(PANDAS)
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+	  > $$($(PANDAS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/layer.pth
+	@$(PANDAS)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
+
 compare-tracks: $(READY) $(TRACKS)/.ready  ## Compare trips and stops with those that a published library finds in the same fixes (some minutes)
 	@$(BIN)/python -m tools.compare_tracks $(TRACKS)/bin/python
 
@@ -258,9 +270,9 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock > /dev/null
-	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs spark tracks; do \
+	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs pandas spark tracks; do \
 	  $(LOCK) --group $$group --output-file requirements/$$group.lock > /dev/null || exit 1; done
 
 clean:  ## Remove .venv, caches, and what the demo and simulations left in data
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(TRACKS) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(PANDAS) $(TRACKS) $(BENCH)* $(SITE) $(BROWSER) $(ENGINE)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/simulated data/docs dist
 	@find src flows tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -112,6 +112,11 @@ def test_a_raw_table_and_a_query_are_frames_too(lake):
     assert lake.sql(query, [4]).pl().rows() == [(4,)]
     assert lake.sql(query, [4]).pl(lazy=True).collect().rows() == [(4,)]
     assert lake.sql(query, [4]).arrow().to_pylist() == [{"n": 4}]
+
+
+@pytest.mark.pandas
+def test_a_query_is_a_pandas_frame_where_pandas_is_installed(lake):
+    query = "select count(*) as n from marts.trips where router_id < ?"
     assert lake.sql(query, [4]).df()["n"].tolist() == [4]
 
 
