@@ -273,7 +273,7 @@ def test_each_key_is_stored_once_whatever_was_appended_before_and_in_between(
         return found
 
     monkeypatch.setattr(KnownKeys, "doubts", counted)
-    for _ in range(50):
+    for _ in range(30):
         rows, profile = draw.batch(), chance.choice(("one", "two"))
         load = load_of(endpoint, rows, profile)
         what = chance.choice([*["append"] * 12, "run", "run", "run", *RARELY])

@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
-    prefect_server, worker_environment, monkeypatch
+    prefect_server, worker_environment, monkeypatch, capsys
 ):
     from fleetlake.cli.prefect.setup import set_up
     from fleetlake.endpoints.relations import Group
@@ -37,7 +37,9 @@ def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     automations = sorted(a["name"] for a in server.ask("automations"))
     set_up(speed=1, runs=4, store_keys=False)
     by_default = server.ask("block_documents")
-    stored = server.run(*SET_UP, "--store-keys")
+    capsys.readouterr()
+    set_up(speed=1, runs=4, store_keys=True)
+    stored = capsys.readouterr().out
 
     wanted = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     assert set(deployments) == {deployment["name"] for deployment in wanted}
@@ -134,6 +136,7 @@ def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypat
         module.require_set_up()
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("prefect_server")
 def test_an_accepted_run_is_marked_crashed_if_it_never_starts_and_only_then(
     tmp_path,
