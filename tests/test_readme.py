@@ -86,7 +86,7 @@ def test_the_commands_of_the_pages_succeed(
     typed = [line for page in pages for line in runnable(console_commands(page))]
     by_words = {line.split("  #")[0].strip(): line for line in typed}
     by_words.pop("fleetlake demo", None)  # the test above runs it
-    with service(routers=5, days=1) as fleet:
+    with service(routers=3, days=1) as fleet:
         for line in by_words.values():
             run_command(line, folder=folder, fleet=fleet)
 

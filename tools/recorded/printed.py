@@ -35,9 +35,10 @@ SESSION = (
           ("records", "quarantine", "list"),
           ("records", "quarantine", "show", "users"), ("records", "columns", "list"),
           ("query", QUERY),
-          ("ingest", "--plan", "users", "activity_logs"), ("doctor",),
+          ("ingest", "--plan", "users", "activity_logs"),
       )
       for form in FORMATS),
+    ("doctor",), ("doctor", "--format", "json"),
     ("status",), ("status", "--format", "csv"), ("metrics",), ("check",),
     ("check", "--full"), ("repair", "--dry-run"), ("repair",),
     ("erase", "--router", "1000006", "--dry-run"), ("erase", "--router", "7", "--dry-run"),
@@ -56,7 +57,7 @@ SESSION = (
     ("records", "gaps"), ("status",), ("maintain",),
     ("backfill", "alerts", "--from", "x"), ("backfill", "users", "--from", "2026-06-01"),
     ("track", "7", "--day", "2026-06-14"),
-    ("build", "--select", "nonsense"), ("publish",), ("export", "nonsense"),
+    ("publish",), ("export", "nonsense"),
 )  # fmt: skip
 _SHOWN = 100
 SERVED = {"alerts": ALERTS, "records": RECORDS, "upkeep": UPKEEP}
