@@ -5,8 +5,10 @@ with a full build.
 """
 
 import random
+import shutil
 from collections import defaultdict
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -135,15 +137,21 @@ def built(lake: Path, columns: str = BUILT) -> list[tuple[Any, ...]]:
         return sorted(opened.rows(f"select {columns} from marts.alert_volume"), key=str)
 
 
-@pytest.fixture
-def world(lake_path: Path, add: Callable[..., None]) -> World:
-    """Return a lake with some alerts of two routers, built."""
-    world = World(lake_path, add, random.Random(4))
+@pytest.fixture(scope="module")
+def first(module_lake: Path, add: Callable[..., None]) -> World:
+    """Return a lake with some alerts of two routers, built, to be copied."""
+    world = World(module_lake, add, random.Random(4))
     world.version(1, 5, "Bus")
     world.version(2, 5, "Tram")
     world.poll(*(world.new() for _ in range(12)))
-    build_marts(lake_path, select=SELECT)
+    build_marts(module_lake, select=SELECT)
     return world
+
+
+@pytest.fixture
+def world(first: World, tmp_path: Path) -> World:
+    """Return a copy of that world."""
+    return replace(deepcopy(first), lake=Path(shutil.copytree(first.lake, tmp_path / "lake")))
 
 
 def test_after_every_kind_of_change_the_mart_is_what_all_alerts_give(world: World) -> None:

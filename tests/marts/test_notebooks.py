@@ -24,14 +24,8 @@ def kinds(notebook):
     return [[[*output.get("data", {"text": 0})] for output in c["outputs"]] for c in cells]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.release if number else pytest.mark.proof)
-        for number, path in enumerate(NOTEBOOKS)
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.release
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_its_file_says(lake, path):
     executed = run(read(path), lake)
 
