@@ -405,7 +405,6 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_pat
 
 
 @pytest.mark.proof
-@pytest.mark.usefixtures("real_dbt")
 @pytest.mark.parametrize(
     "ending", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.release)]
 )
