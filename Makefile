@@ -66,11 +66,11 @@ coverage: $(READY)  ## Print how much of each module the tests of `make test` ru
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --skip-covered --sort=cover
 
-proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
+proofs: $(READY)  ## Run the slow proofs: servers, kills, the README, properties on many examples
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
 	  -m "(proof or hypothesis) and not release and $(HERE)" --hypothesis-profile thorough
 
-release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models, every endpoint (needs cc)
+release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, guides, notebooks, older lakes, damage, power cuts, own models, every endpoint (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and $(HERE)"
 
 check: $(READY)  ## Lint, formatting, words and types

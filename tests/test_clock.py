@@ -121,7 +121,7 @@ def test_a_load_with_a_clock_that_ran_ahead_loses_nothing_in_later_loads(
         assert missing(sim, endpoint) == set()
 
 
-@pytest.mark.parametrize("ahead", [12 * HOUR, pytest.param(72 * HOUR, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("ahead", [12 * HOUR, pytest.param(72 * HOUR, marks=pytest.mark.release)])
 def test_a_load_with_two_clocks_that_run_ahead_proves_no_more_than_records_show(
     sim: Sim, machine, ahead: timedelta
 ):
