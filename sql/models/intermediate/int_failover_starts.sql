@@ -161,7 +161,10 @@ followed as (
         lag(kind) over track as before_kind,
         lag(happened_at) over track as start_at,
         count(case when kind = 'connected' then 1 end)
-            over (track rows between unbounded preceding and current row) as connections
+            over (
+                partition by router_id order by happened_at, turn, event_id
+                rows between unbounded preceding and current row
+            ) as connections
     from events
     window track as (partition by router_id order by happened_at, turn, event_id)
 ),

@@ -26,7 +26,10 @@ select
     lead(wan_state) over track as after_state,
     lead(detected_at) over track as after_at,
     min(case when wan_state = 'connected' then detected_at end)
-        over (track rows between 1 following and unbounded following) as connected_at,
+        over (
+            partition by router_id, link order by detected_at, turn, alert_id
+            rows between 1 following and unbounded following
+        ) as connected_at,
     -- Unplugging what is disconnected is not another loss, while it is known to be disconnected.
     wan_state = 'lost' and coalesce(lag(wan_state) over track, '') = 'lost' and (
         {{ seconds_between('lag(detected_at) over track', 'detected_at') }} <= {{ var('failover_match_s') }}
