@@ -1,14 +1,12 @@
 """An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import msgspec
 import pyarrow as pa
 
 from fleetlake.errors import LakeError
@@ -23,31 +21,12 @@ from fleetlake.lake.ducklake import PRESENCE
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import MORE_FILES, io_fault
-from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
-FEW_ROWS, ROWS_WITHOUT_SCANNER = 100, 1_000
-"""Up to this many rows are passed as values; the second, before Arrow's scanner is imported.
+FEW_ROWS = 1_000
+"""Up to this many rows of a view are copied, for which Arrow's scanner need not be imported.
 
 The import takes 0.06 s, and a load with nothing new reads its last pages again: some hundred rows.
-"""
-
-_SCANNER = "pyarrow.dataset"
-
-_TIME = pa.timestamp("us", tz="UTC")
-_FROM_JSON = "unnest(from_json_strict(?, '[\"{}\"]'))"
-_PASSED = {
-    pa.string(): _FROM_JSON.format("varchar"),
-    pa.int64(): _FROM_JSON.format("bigint"),
-    pa.float64(): "unnest(?::double[])",
-    pa.bool_(): _FROM_JSON.format("boolean"),
-    pa.json_(): _FROM_JSON.format("varchar") + "::json",
-    _TIME: f"make_timestamptz({_FROM_JSON.format('bigint')})",
-}
-"""The SQL that reads a column of few rows from a parameter.
-
-DuckDB takes a list value by value, and asks for each whether pandas is installed: that costs twenty
-times as much as one JSON text. Real numbers may be infinite, which JSON cannot say.
 """
 _SHOW_TABLES = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
 _TABLES = (
@@ -195,9 +174,9 @@ class Lake:
     @contextmanager
     def view(self, name: str, table: pa.Table) -> Iterator[None]:
         """Let SQL within the block read an Arrow table under a name."""
-        few = FEW_ROWS if _SCANNER in sys.modules else ROWS_WITHOUT_SCANNER
-        if table.num_rows <= few and all(kind in _PASSED for kind in table.schema.types):
-            self._copy(name, table)
+        if table.num_rows <= FEW_ROWS:
+            with self.stream("copied", table):
+                self.execute(f"create or replace temp table {name} as from copied")
             try:
                 yield
             finally:
@@ -225,28 +204,10 @@ class Lake:
         finally:
             self._connection.unregister(name)
 
-    def _copy(self, name: str, table: pa.Table) -> None:
-        columns = ", ".join(
-            f"{_PASSED[field.type]} as {quoted(field.name)}" for field in table.schema
-        )
-        self.execute(
-            f"create or replace temp table {name} as select {columns}",
-            [_passed(column) for column in table.columns],
-        )
-
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB connection itself, for operations without a method here."""
         return self._connection
-
-
-def _passed(column: pa.ChunkedArray) -> object:
-    """Return a column as the parameter that `_PASSED` reads."""
-    if column.type == pa.float64():
-        return column.to_pylist()
-    if column.type == _TIME:
-        column = pa.chunked_array([part.view(pa.int64()) for part in column.chunks], pa.int64())
-    return msgspec.json.encode(column.to_pylist()).decode()
 
 
 @contextmanager

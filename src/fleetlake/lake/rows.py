@@ -153,11 +153,11 @@ def write_rows(
     if endpoint.mode is Mode.APPEND:
         done = _append(lake, batch, load_id, keys)
     else:
-        filled = take_from_extra(lake, endpoint)
+        filled = take_from_extra(lake, endpoint) if state.drifted(endpoint) else 0
         if endpoint.mode is Mode.UPSERT:
-            done = _upsert(lake, batch, load_id)
+            done = _upsert(state, batch, load_id)
         else:
-            done = _version(lake, batch, load_id, whole)
+            done = _version(state, batch, load_id, whole)
             if done.asks_again:
                 return done
     quarantined = quarantine(lake, endpoint, batch.profile, load_id, batch.rejects)
@@ -218,36 +218,38 @@ def _lacking(
     return f"select * from ({rows}) {lacking}", limits
 
 
-def _upsert(lake: Lake, batch: Batch, load_id: str) -> Committed:
+def _upsert(state: RunState, batch: Batch, load_id: str) -> Committed:
     """Insert new records and overwrite those with changed content."""
+    lake, is_own = state.lake, _is_no_others(state, batch.endpoint)
     endpoint, profile, table = batch.endpoint, batch.profile, f"raw.{batch.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     with _batch(lake, endpoint, batch.rows.table()):
         [(changed,)] = lake.rows(
             f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
             f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
-            f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
-            [profile, load_id, profile],
+            f"where {_same_key(endpoint)} and {_differs(endpoint)} and {is_own}",
+            [profile, load_id],
         )
         return Committed(_insert_unknown(lake, batch, load_id), changed, 0)
 
 
-def _version(lake: Lake, batch: Batch, load_id: str, whole: Whole | None) -> Committed:
+def _version(state: RunState, batch: Batch, load_id: str, whole: Whole | None) -> Committed:
     """Close the versions of changed and missing records; insert the new versions.
 
     A large list is compared part by part. The versions that end are closed together, because each
     update of a table writes files.
     """
-    endpoint = batch.endpoint
-    superseded, absence = _judge_list(lake, batch, whole)
+    lake, endpoint, new_columns = state.lake, batch.endpoint, state.columns_new_to(batch.endpoint)
+    is_own = _is_no_others(state, endpoint)
+    superseded, absence = _judge_list(state, batch, whole)
     if absence.asks_again:
         return Committed(0, 0, 0, asks_again=True)
     filled = added = first = 0
     changes = RowParts(batch.rows.schema)
     for part in batch.rows.parts():
         with _batch(lake, endpoint, _last_read(part, first, superseded)):
-            filled += fill_never_held(lake, endpoint, batch.profile, _is_no_others(endpoint))
-            for changed_rows in _changed(lake, batch).to_batches():
+            filled += fill_never_held(lake, endpoint, new_columns, is_own)
+            for changed_rows in _changed(lake, batch, is_own).to_batches():
                 changes.add(_typed(changed_rows, changes.schema))
             added += _insert_unknown(lake, batch, load_id)
         first += part.num_rows
@@ -263,7 +265,7 @@ def _version(lake: Lake, batch: Batch, load_id: str, whole: Whole | None) -> Com
 
 
 def _judge_list(
-    lake: Lake, batch: Batch, whole: Whole | None
+    state: RunState, batch: Batch, whole: Whole | None
 ) -> tuple[frozenset[int], MissingRecords]:
     """Return the numbers of the rows that were read again later, and what is missing.
 
@@ -272,12 +274,12 @@ def _judge_list(
     key = _listed(batch.endpoint.key)
     keys = batch.rows.columns(batch.endpoint.key)
     keys = keys.append_column("_row", pa.array(range(keys.num_rows), pa.int64()))
-    with lake.view("batch", keys):
-        again = lake.rows(
+    with state.lake.view("batch", keys):
+        again = state.lake.rows(
             f"select _row from batch join (select {key}, max(_row) as last from batch "
             f"group by {key} having count(*) > 1) using ({key}) where _row < last"
         )
-        absence = judge_missing(lake, batch, whole) if whole else MissingRecords()
+        absence = judge_missing(state, batch, whole) if whole else MissingRecords()
     return frozenset(row for (row,) in again), absence
 
 
@@ -294,20 +296,23 @@ def _batch(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> Iterator[None]:
     """Let SQL within the block read rows as `batch`, with equal texts as they are stored."""
     rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     with lake.view("batch", rows):
-        rows = as_stored(lake, endpoint, rows)
-    with lake.view("batch", rows):
+        stored = as_stored(lake, endpoint, rows)
+        if stored is rows:
+            yield
+            return
+    with lake.view("batch", stored):
         yield
 
 
-def _changed(lake: Lake, batch: Batch) -> pa.Table:
+def _changed(lake: Lake, batch: Batch, is_own: str) -> pa.Table:
     """Return the rows of the view `batch` whose current version is different."""
     endpoint = batch.endpoint
     names = ", ".join(f"b.{quoted(name)}" for name in batch.rows.schema.names)
     bounds, limits = _key_bounds(lake, endpoint)
     return lake.execute(
         f"select {names} from raw.{endpoint.name} t join batch b on {_same_key(endpoint)} "
-        f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
-        [*limits, batch.profile],
+        f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {is_own}",
+        limits,
     ).to_arrow_table()
 
 
@@ -397,23 +402,25 @@ def _differs(endpoint: Endpoint) -> str:
     return f"row({left}) is distinct from row({right})"
 
 
-def _is_no_others(endpoint: Endpoint) -> str:
+def _is_no_others(state: RunState, endpoint: Endpoint) -> str:
     """Return the SQL condition that the reading account may overwrite a row.
 
     It may if it owns the row, if the owner no longer loads the endpoint, or if the record is
     missing from the owner's list and the loss is unconfirmed.
     """
+    if not state.is_read_by_others(endpoint):
+        return "true"
     key = ", ".join(f"t.{quoted(name)}" for name in endpoint.key)
     unconfirmed = (
         "(t.account_profile, json_array(" + key + ")::varchar) in (select (account_profile, "
         f"record_key) from meta.absent where endpoint = {literal(endpoint.name)})"
     )
-    return f"({unconfirmed} or {_is_at_rest(endpoint)})"
+    return f"({unconfirmed} or {_is_at_rest(endpoint, state.profile)})"
 
 
-def _is_at_rest(endpoint: Endpoint) -> str:
+def _is_at_rest(endpoint: Endpoint, profile: str) -> str:
     return (
         "t.account_profile not in (select account_profile from meta.watermarks "
-        f"where endpoint = {literal(endpoint.name)} and account_profile <> ? "
+        f"where endpoint = {literal(endpoint.name)} and account_profile <> {literal(profile)} "
         f"and updated_at > now() - interval {RESTS_DAYS} days)"
     )

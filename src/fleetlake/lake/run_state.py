@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import PUSHED
+from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import UNUSED_TABLES
 from fleetlake.lake.evolution.promotions import Promotion, promotions, retyped_kinds, widened
-from fleetlake.lake.evolution.registry import registered_columns
+from fleetlake.lake.evolution.registry import added_columns
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.tombstones import Tombstones, read_tombstones
@@ -90,7 +91,16 @@ class RunState:
     @property
     def marks(self) -> Mapping[str, StreamMark]:
         """The watermark of each stream of the account, by endpoint."""
-        return self._part("meta.watermarks", lambda: stream_marks(self.lake, self.profile), {})
+        return self._all_marks.get(self.profile, {})
+
+    @property
+    def _all_marks(self) -> Mapping[str, Mapping[str, StreamMark]]:
+        return self._part("meta.watermarks", lambda: stream_marks(self.lake), {})
+
+    def is_read_by_others(self, endpoint: Endpoint) -> bool:
+        """Return whether another account has ever loaded the endpoint into this lake."""
+        others = (marks for name, marks in self._all_marks.items() if name != self.profile)
+        return any(endpoint.name in marks for marks in others)
 
     def watermark(self, endpoint: Endpoint) -> datetime | None:
         """Return the newest event time committed, or None before the first load."""
@@ -143,10 +153,30 @@ class RunState:
     def widened(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint with the promoted and the retyped columns of this lake."""
         with self.single_snapshot():
-            registered = self._part("meta.columns", lambda: registered_columns(self.lake), [])
+            registered = [(name, column) for name, column, _ in self._added_columns]
             kinds = self._part("meta.retyped", lambda: retyped_kinds(self.lake), {})
             [wider] = widened([endpoint], self.promotions, registered, kinds)
         return wider
+
+    @property
+    def _added_columns(self) -> Sequence[tuple[str, Column, datetime | None]]:
+        return self._part("meta.columns", lambda: added_columns(self.lake), [])
+
+    def columns_new_to(self, endpoint: Endpoint) -> list[Column]:
+        """Return the columns added to the lake since the account last loaded the endpoint."""
+        added = [(c.field, at) for name, c, at in self._added_columns if name == endpoint.name]
+        mark = self.marks.get(endpoint.name) if added else None
+        new = {field for field, at in added if mark and at and at > mark.updated_at}
+        return [column for column in endpoint.columns if column.field in new]
+
+    @property
+    def unconfirmed(self) -> Mapping[str, frozenset[str]]:
+        """The keys of the records that are missing from their list, unconfirmed, by endpoint."""
+        sql = "select endpoint, record_key from meta.absent where account_profile = ?"
+        keys: dict[str, set[str]] = {}
+        for name, key in self._rows("meta.absent", sql, self.profile):
+            keys.setdefault(name, set()).add(key)
+        return {name: frozenset(those) for name, those in keys.items()}
 
     def drifted(self, endpoint: Endpoint) -> set[str]:
         """Return the members without a column that an endpoint has sent."""

@@ -6,7 +6,6 @@ person accepts the loss or the records return. `meta.absent` holds their keys. L
 them neither as lost nor as present, so that new records cannot offset them.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Batch, Whole
 from fleetlake.lake.rejects import waiting_rejects
+from fleetlake.lake.run_state import RunState
 from fleetlake.text.quoting import quoted
 
 FEW = 3
@@ -38,12 +38,13 @@ class MissingRecords:
     asks_again: bool = False
 
 
-def judge_missing(lake: Lake, batch: Batch, whole: Whole) -> MissingRecords:
+def judge_missing(state: RunState, batch: Batch, whole: Whole) -> MissingRecords:
     """Decide what happens to the records that are missing from a complete list.
 
     Updates `meta.absent` in the open transaction, unless the list must be read once more.
     """
-    gone, before = _gone(lake, batch), _unconfirmed_before(lake, batch)
+    lake = state.lake
+    gone, before = _gone(lake, batch), state.unconfirmed.get(batch.endpoint.name, frozenset())
     if not gone and not before:
         return MissingRecords()
     held = _held(lake, batch)
@@ -54,6 +55,7 @@ def judge_missing(lake: Lake, batch: Batch, whole: Whole) -> MissingRecords:
         return MissingRecords(asks_again=True)
     ended, unconfirmed = divided
     if unconfirmed != before:
+        state.forget("meta.absent")
         _note(lake, batch, before - unconfirmed, unconfirmed - before)
     _record_changes(
         lake,
@@ -151,14 +153,6 @@ def _held(lake: Lake, batch: Batch) -> Counter[int | str | None]:
     return Counter(dict(found))
 
 
-def _unconfirmed_before(lake: Lake, batch: Batch) -> frozenset[str]:
-    found = lake.rows(
-        "select record_key from meta.absent where account_profile = ? and endpoint = ?",
-        [batch.profile, batch.endpoint.name],
-    )
-    return frozenset(key for (key,) in found)
-
-
 def _note(lake: Lake, batch: Batch, back: frozenset[str], away: frozenset[str]) -> None:
     """Update `meta.absent`: remove the records that are `back`, add those that are `away`."""
     stream = [batch.profile, batch.endpoint.name]
@@ -196,18 +190,6 @@ def _record_changes(lake: Lake, batch: Batch, *, noted: int, accepted: int, retu
                 endpoint=name,
                 rows=rows,
             )
-
-
-def unconfirmed_ids(lake: Lake, profile: str, source: str) -> set[str]:
-    """Return the ids of records that are missing from their list but not confirmed as deleted.
-
-    A fan-out's response for them proves nothing, because the account may not see them now.
-    """
-    found = lake.rows(
-        "select record_key from meta.absent where account_profile = ? and endpoint = ?",
-        [profile, source],
-    )
-    return {str(json.loads(key)[0]) for (key,) in found}
 
 
 def end_versions(lake: Lake, batch: Batch, keys: frozenset[str]) -> int:

@@ -59,7 +59,7 @@ def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[I
 
 def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
     """Return the newest event time committed, or None before the first load."""
-    mark = stream_marks(lake, profile).get(endpoint.name)
+    mark = stream_marks(lake).get(profile, {}).get(endpoint.name)
     return mark.newest if mark else None
 
 
@@ -70,13 +70,14 @@ class StreamMark(NamedTuple):
     updated_at: datetime
 
 
-def stream_marks(lake: Lake, profile: str) -> dict[str, StreamMark]:
-    """Return the watermark of each stream of an account that was ever loaded, by endpoint."""
-    found = lake.rows(
-        "select endpoint, watermark_at, updated_at from meta.watermarks where account_profile = ?",
-        [profile],
-    )
-    return {endpoint: StreamMark(newest, updated_at) for endpoint, newest, updated_at in found}
+def stream_marks(lake: Lake) -> dict[str, dict[str, StreamMark]]:
+    """Return the watermark of each stream that was ever loaded, by account and endpoint."""
+    marks: dict[str, dict[str, StreamMark]] = {}
+    for profile, endpoint, newest, updated_at in lake.rows(
+        "select account_profile, endpoint, watermark_at, updated_at from meta.watermarks"
+    ):
+        marks.setdefault(profile, {})[endpoint] = StreamMark(newest, updated_at)
+    return marks
 
 
 def add_intervals(

@@ -1,5 +1,6 @@
 """Plan what a load of a stream reads, from the lake alone; loads and forecasts use the plan."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,7 +13,6 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.shrunken_lists import unconfirmed_ids
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
@@ -210,7 +210,8 @@ class _Planner:
         """Return the ids that this account may not see now; nothing is proven for them."""
         if self.endpoint.fan_out is None:
             return frozenset()
-        return frozenset(unconfirmed_ids(self.lake, self.profile, self.endpoint.fan_out.source))
+        keys = self.state.unconfirmed.get(self.endpoint.fan_out.source, ())
+        return frozenset(str(json.loads(key)[0]) for key in keys)
 
 
 def _key(partition: int | None) -> str:

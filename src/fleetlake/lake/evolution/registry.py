@@ -11,6 +11,7 @@ record, so it starts no new version.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -29,8 +30,14 @@ _KINDS = frozenset(map(str, Kind))
 
 def registered_columns(lake: Lake) -> list[tuple[str, Column]]:
     """Return the columns that releases have added to this lake, by endpoint, oldest first."""
+    return [(name, column) for name, column, _ in added_columns(lake)]
+
+
+def added_columns(lake: Lake) -> list[tuple[str, Column, datetime | None]]:
+    """Return the same with the time at which each column was added; None for the first ones."""
     found = lake.rows(
-        "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
+        "select endpoint, member, kind, is_tracked, added_at from meta.columns "
+        "order by added_at, member"
     )
     return [
         (
@@ -42,8 +49,9 @@ def registered_columns(lake: Lake) -> list[tuple[str, Column]]:
                 is_tracked=is_tracked,
                 privacy=Privacy.TEXT,
             ),
+            added_at,
         )
-        for name, member, kind, is_tracked in found
+        for name, member, kind, is_tracked, added_at in found
         if kind in _KINDS  # those of a newer release stay in `_extra`
     ]
 
@@ -112,17 +120,6 @@ def register_columns(
         )
 
 
-def columns_new_to(lake: Lake, profile: str, endpoint: Endpoint) -> list[Column]:
-    """Return the columns added to the lake since an account last loaded the endpoint."""
-    found = lake.rows(
-        "select c.member from meta.columns c join meta.watermarks w on w.endpoint = c.endpoint "
-        "where w.account_profile = ? and c.endpoint = ? and c.added_at > w.updated_at",
-        [profile, endpoint.name],
-    )
-    members = {member for (member,) in found}
-    return [column for column in endpoint.columns if column.field in members]
-
-
 def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
     """Fill a column just added to a table from `_extra`, in the open transaction."""
     move_values(lake, endpoint, column)
@@ -148,21 +145,22 @@ def take_values(lake: Lake, endpoint: Endpoint, condition: str = "true") -> int:
     return sum(move_values(lake, endpoint, column) for column in late)
 
 
-def fill_never_held(lake: Lake, endpoint: Endpoint, profile: str, is_own: str) -> int:
+def fill_never_held(
+    lake: Lake, endpoint: Endpoint, new_columns: Sequence[Column], is_own: str
+) -> int:
     """Fill columns that are new to current versions; return the number of rows.
 
     Only the first load after a column was added does this: later nulls come from the service.
-    `is_own` is the condition on the account, with one parameter.
+    `is_own` is the condition on the account.
     """
     filled = 0
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
-    for column in columns_new_to(lake, profile, endpoint):
+    for column in new_columns:
         name = quoted(column.name)
         [(rows,)] = lake.rows(
             f"update raw.{quoted(endpoint.name)} t set {name} = b.{name} from batch b "
             f"where t.valid_to is null and {same} and t.{name} is null "
-            f"and b.{name} is not null and {is_own}",
-            [profile],
+            f"and b.{name} is not null and {is_own}"
         )
         filled += rows
     return filled
