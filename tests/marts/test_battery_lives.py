@@ -8,7 +8,7 @@ import pytest
 
 from tools.battery_lives import PAGE, SOON_DAYS, judged, table
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@ from tests.support.alert_messages import push
 from tests.support.sim import NOW, Sim
 from tests.test_vendor_words import WORDS, as_toml
 
+pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
+
 MARTS = ("security_events", "failover_episodes", "alert_volume", "attention", "change_log")
 ALTERNATE = {"type": "alt_modem_wan_disconnected", "friendly_info": "gone", "router": 1000006}
 
