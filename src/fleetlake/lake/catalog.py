@@ -51,8 +51,8 @@ def open_lake(
 ) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
 
-    `threads` is DuckDB's number of threads, by default as many as the lake's rows are worth. One is
-    best for many small statements.
+    `threads` is DuckDB's number of threads, by default one for each four million rows, at most one
+    per core. One is best for many small statements.
 
     Applies FLEETLAKE_UMASK to everything this process writes from then on.
 

@@ -69,7 +69,7 @@ RAW_ROWS = (
     f"select coalesce(sum(record_count), 0) from {_table('table_stats')} "
     f"where table_id in (select t.table_id from {_NAMED} and s.schema_name = 'raw')"
 )
-"""How many rows the raw tables have."""
+"""Counts the rows of the raw tables."""
 
 
 # Snapshots

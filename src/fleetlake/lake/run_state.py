@@ -23,7 +23,13 @@ from fleetlake.lake.evolution.registry import added_columns
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.tombstones import Tombstones, read_tombstones
-from fleetlake.lake.watermarks import ReadRow, StreamMark, all_reads, stream_marks
+from fleetlake.lake.watermarks import (
+    ReadRow,
+    StreamMark,
+    all_reads,
+    stream_marks,
+    unconfirmed_keys,
+)
 
 Part = TypeVar("Part")
 
@@ -172,11 +178,7 @@ class RunState:
     @property
     def unconfirmed(self) -> Mapping[str, frozenset[str]]:
         """The keys of the records that are missing from their list, unconfirmed, by endpoint."""
-        sql = "select endpoint, record_key from meta.absent where account_profile = ?"
-        keys: dict[str, set[str]] = {}
-        for name, key in self._rows("meta.absent", sql, self.profile):
-            keys.setdefault(name, set()).add(key)
-        return {name: frozenset(those) for name, those in keys.items()}
+        return self._part("meta.absent", lambda: unconfirmed_keys(self.lake, self.profile), {})
 
     def drifted(self, endpoint: Endpoint) -> set[str]:
         """Return the members without a column that an endpoint has sent."""

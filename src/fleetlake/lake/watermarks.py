@@ -80,6 +80,15 @@ def stream_marks(lake: Lake) -> dict[str, dict[str, StreamMark]]:
     return marks
 
 
+def unconfirmed_keys(lake: Lake, profile: str) -> dict[str, frozenset[str]]:
+    """Return the keys of the records missing from their list, unconfirmed, by endpoint."""
+    found = lake.rows(
+        "select endpoint, list(record_key) from meta.absent where account_profile = ? group by all",
+        [profile],
+    )
+    return {endpoint: frozenset(keys) for endpoint, keys in found}
+
+
 def add_intervals(
     lake: Lake, profile: str, endpoint: Endpoint, added: Mapping[str, Iterable[Interval]]
 ) -> None:
