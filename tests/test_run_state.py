@@ -11,13 +11,14 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.catalog import open_lake
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.loads import Whole
 from fleetlake.lake.retention_rules import set_rules
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.tombstones import add_tombstones
 from tests.support.loads import NOON, commit
 from tests.test_lake import alert, load_of
 
-ALERTS, NET_DEVICES = ENDPOINTS["alerts"], ENDPOINTS["net_devices"]
+ALERTS, GROUPS, NET_DEVICES = (ENDPOINTS[name] for name in ("alerts", "groups", "net_devices"))
 PARTS: dict[str, Callable[[RunState], object]] = {
     "watermarks": lambda state: state.marks,
     "intervals": lambda state: sorted(state.proven_ends),
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[RunState], object]] = {
     "promoted": lambda state: state.promotions,
     "capabilities": lambda state: state.capabilities,
     "columns": lambda state: state.widened(ALERTS),
+    "absent": lambda state: state.unconfirmed,
 }
 
 
@@ -96,6 +98,16 @@ def test_a_run_knows_what_the_tables_hold(two, seed):
             compare(dice.choice(two))
     for state in two:
         compare(state)
+
+
+def test_a_run_knows_which_records_its_own_load_found_missing(two):
+    state, _ = two
+    for count in (12, 1, 12):
+        groups = [{"id": str(number)} for number in range(count)]
+        commit(state.lake, load_of(GROUPS, *groups, whole=Whole()), state=state)
+
+        compare(state)
+        assert len(state.unconfirmed.get("groups", ())) == 12 - count
 
 
 def read_by(state: RunState, statements: list[str]) -> set[str]:
