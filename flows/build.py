@@ -8,8 +8,9 @@ from prefect.states import Completed
 from fleetlake.errors import BuildFailed
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
-from fleetlake.publishing.publish import Published, published_folder
+from fleetlake.publishing.publish import Published
 from fleetlake.publishing.publish import publish as publish_marts
+from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.reports import report_build, report_published

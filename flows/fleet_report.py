@@ -15,7 +15,7 @@ from fleetlake.dashboard.report_files import (
     write_dated_report,
     write_newest_report,
 )
-from fleetlake.publishing.publish import published_folder
+from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.settings import load_settings
 from flows.retries import RETRIES
 from flows.waiting import skip, waiting_runs

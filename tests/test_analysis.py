@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import fleetlake
-from fleetlake.analysis import frames
+from fleetlake.analysis import frames, polars_scans
 from fleetlake.analysis.frames import ROWS_AT_ONCE
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
@@ -70,13 +70,13 @@ def test_a_lazy_frame_has_the_rows_that_polars_would_keep(lake):
 
 def test_a_lazy_frame_reads_only_the_columns_and_rows_that_are_needed(lake, monkeypatch):
     seen = []
-    kept = frames.split_filter
+    kept = polars_scans.split_filter
 
     def split(predicate):
         seen.append(kept(predicate))
         return seen[-1]
 
-    monkeypatch.setattr(frames, "split_filter", split)
+    monkeypatch.setattr(polars_scans, "split_filter", split)
     frame = lake.marts.trips.pl(lazy=True).filter(pl.col("router_id") == 3).select("distance_km")
 
     assert frame.collect().rows() == [(0.75,)]

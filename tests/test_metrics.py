@@ -217,6 +217,7 @@ def test_a_lake_of_an_earlier_release_has_the_figures_that_it_recorded(sim: Sim)
         lake.execute("drop table meta.builds; drop table meta.events")
         lake.execute("alter table meta.calls drop column refusals")
 
+    with open_lake(sim.settings().lake, read_only=True) as lake:
         text = metrics_text(measure(lake, sim.settings()))
 
     assert 'fleetlake_calls_total{endpoint="routers",profile="default"}' in text

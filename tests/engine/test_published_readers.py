@@ -8,7 +8,8 @@ import duckdb
 import pytest
 
 from fleetlake.lake import open_lake
-from fleetlake.publishing.publish import DATABASE, OLDEST_READER, STORAGE_VERSION, publish
+from fleetlake.publishing.publish import OLDEST_READER, STORAGE_VERSION, publish
+from fleetlake.publishing.snapshot_folders import DATABASE
 
 READ = "import duckdb, sys; c = duckdb.connect(sys.argv[1], read_only=True); "
 READ += "print(duckdb.__version__, c.execute('select count(*), max(day) from trips').fetchall())"

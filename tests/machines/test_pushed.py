@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetlake.lake import open_lake
 from fleetlake.lake_address import SharedLake
-from fleetlake.receiving.drain import read_positions
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import read_waiting
 from tests.support.comparison import repeated_confirmations, wait_until_drained, word_of
 from tests.support.processes import UNSETTLED, fleetlake, service

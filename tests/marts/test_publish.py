@@ -23,6 +23,7 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import mart_dates, mart_meanings, marts
 from fleetlake.publishing import publish as publish_module
+from fleetlake.publishing.layout import layout_of
 from fleetlake.publishing.publish import publish
 from fleetlake.text.quoting import exact, literal
 
@@ -129,6 +130,35 @@ def test_an_unchanged_table_is_linked_and_a_changed_table_is_written(lake, publi
 
     assert second.reused == {"stops"}
     assert second.rows == {"trips": 2, "stops": 0}
+
+
+def test_a_table_that_no_commit_changed_is_linked_unread(lake, published, monkeypatch):
+    publish(lake, published)
+    add_trip(lake)
+    read = []
+    monkeypatch.setattr(
+        publish_module, "layout_of", lambda *a, **k: read.append(a[2]) or layout_of(*a, **k)
+    )
+
+    again = publish(lake, published)
+
+    assert (read, again.reused) == (["trips"], {"stops"})
+    assert again.rows == {"stops": 0, "trips": 2}
+
+
+def test_another_lake_with_as_many_commits_is_not_taken_for_the_one_published(
+    lake, two_marts, published, tmp_path
+):
+    other = Path(shutil.copytree(two_marts, tmp_path / "other"))
+    add_trip(lake)
+    with open_lake(other) as opened:
+        opened.execute("insert into marts.stops values (7)")
+    publish(lake, published)
+
+    publish(other, published)
+
+    assert pl.read_parquet(published / "trips" / "*.parquet").height == 1
+    assert pl.read_parquet(published / "stops" / "*.parquet")["stop_id"].to_list() == [7]
 
 
 def test_an_interrupted_publish_leaves_the_old_snapshot(lake, published, monkeypatch):

@@ -13,7 +13,8 @@ from fleetlake.errors import StreamBusy
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import drain_lock, quiet_lake
 from fleetlake.receiving import drain
-from fleetlake.receiving.drain import Drained, drain_all, drain_once, read_positions
+from fleetlake.receiving.drain import Drained, drain_all, drain_once
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import (
     JournalTable,
     JournalUnavailable,

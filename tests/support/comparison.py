@@ -14,7 +14,7 @@ import httpx
 from fleetlake.decoding.pushed import WITHOUT_ID
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake_address import LakeAddress
-from fleetlake.receiving.drain import read_positions
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import read_waiting
 from tests.support.alert_messages import staged
 from tests.support.processes import Service

@@ -22,9 +22,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, may_read_history
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import LakeAddress, parse_lake_address
-from fleetlake.marts.catalogue import described_in
 from fleetlake.marts.session import attach_snapshot
-from fleetlake.publishing.publish import DATABASE, FOLDER, published_folder
+from fleetlake.publishing.snapshot_folders import DATABASE, FOLDER, published_folder
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import exact, literal, quoted
 
@@ -163,7 +162,7 @@ class Schema:
     def __getitem__(self, name: str) -> Table:
         """Return a table by any name, also one that is not a Python name."""
         relation = self._source.reading(f"FROM {self._name}.{quoted(name)}", None)
-        about, meanings = described_in(self._name, name)
+        about, meanings = _description(self._name, name)
         kinds = Selection(relation).columns
         columns = {column: (kind, meanings.get(column, "")) for column, kind in kinds.items()}
         return described(f"{self._name}.{name}", about, columns)(relation, meanings)
@@ -180,8 +179,15 @@ class Schema:
 
     def __repr__(self) -> str:
         """Return the tables with what they hold."""
-        lines = (f"{self._name}.{name}: {described_in(self._name, name)[0]}" for name in self)
+        lines = (f"{self._name}.{name}: {_description(self._name, name)[0]}" for name in self)
         return "\n".join(lines)
+
+
+def _description(schema: str, table: str) -> tuple[str, dict[str, str]]:
+    """Return what a table holds, and what its columns mean."""
+    from fleetlake.marts.catalogue import described_in  # noqa: PLC0415 - it reads all models
+
+    return described_in(schema, table)
 
 
 class LakeReader:

@@ -40,7 +40,7 @@ def dashboard(
 
     from fleetlake.cli.output import say
     from fleetlake.dashboard import serve_dashboard
-    from fleetlake.publishing.publish import published_folder
+    from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
 
     settings = load_settings()

@@ -45,7 +45,8 @@ def demo(
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
-    from fleetlake.publishing.publish import publish, published_folder, refuse_real_snapshot
+    from fleetlake.publishing.publish import publish, refuse_real_snapshot
+    from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 

@@ -37,7 +37,7 @@ def publish(
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publishing.publish import publish as publish_snapshot
-    from fleetlake.publishing.publish import published_folder
+    from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
 
     settings = load_settings()

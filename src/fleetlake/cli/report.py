@@ -27,7 +27,7 @@ def report(
     from fleetlake.dashboard.report import read_report
     from fleetlake.dashboard.report_files import write_report
     from fleetlake.errors import UsageError
-    from fleetlake.publishing.publish import published_folder
+    from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
 
     if week and month:

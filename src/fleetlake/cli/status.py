@@ -53,7 +53,6 @@ def status(
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.lake_address import DEMO_MARK
-    from fleetlake.monitoring.figures import measure
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
@@ -65,6 +64,8 @@ def status(
     with open_lake(settings.lake, read_only=True) as lake:
         now = lake_now(lake, settings.clock)
         if output is OutputFormat.JSON:
+            from fleetlake.monitoring.figures import measure
+
             measured = measure(lake, settings)
             found = measured.status
         else:

@@ -66,11 +66,7 @@ def record_event(
 
 def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
     """Return the events at or after `since`, oldest first; none from a lake without a trail yet."""
-    has_trail = lake.rows(
-        "select 1 from duckdb_tables() where database_name = 'lake' "
-        "and schema_name = 'meta' and table_name = 'events'"
-    )
-    if not has_trail:  # an earlier release wrote the lake
+    if not has_meta(lake, "events"):  # an earlier release wrote the lake
         return []
     found = lake.rows(
         "select rowid, happened_at, kind, actor, account_profile, endpoint, rows, summary, details "

@@ -13,17 +13,16 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from errno import EACCES
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
 
 from fleetlake.errors import LakeError
-from fleetlake.lake import tables
-from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, no_lake, set_threads
+from fleetlake.lake.attach import CATALOG, FILES, ONE_THREAD, UNCHECKED, no_lake, set_threads
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.ducklake import CATALOG_EXISTS, CATALOG_IS_WRITABLE
 from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
-from fleetlake.lake.evolution.upgrade import upgrade
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake_address import LakeAddress, refuse_unusable
 from fleetlake.machine.io_faults import not_writable
@@ -64,7 +63,7 @@ def open_lake(
     if isinstance(path, Path):
         require_lake(path) if read_only else _make_folder(path)
     with lake_errors(path):
-        connection = duckdb.connect(config=UNCHECKED | (_few(threads) if threads else {}))
+        connection = duckdb.connect(config=UNCHECKED | (_few(threads) if threads else ONE_THREAD))
     try:
         lake = Lake(path, connection)
         # Two processes must not create the same catalog at once.
@@ -78,11 +77,11 @@ def open_lake(
                     set_threads(connection)
             if is_new:
                 if not has_tables(lake):
-                    tables.create_missing(lake)
+                    import_module("fleetlake.lake.tables").create_missing(lake)
                     known = read_format(lake)
                 _mark_ready(path)
-        if not read_only:
-            upgrade(lake, known)
+        if not read_only:  # readers need not import what writes
+            import_module("fleetlake.lake.evolution.upgrade").upgrade(lake, known)
         yield lake
     finally:
         with open_lock(path):

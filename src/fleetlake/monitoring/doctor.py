@@ -58,7 +58,7 @@ from fleetlake.monitoring.push_status import (
     require_whole_journal,
 )
 from fleetlake.monitoring.status import lake_now
-from fleetlake.publishing.publish import published_folder
+from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.receiving.push_secrets import misnamed_signature
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words

@@ -24,8 +24,7 @@ from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.project import deployments_file, project_folder
 from fleetlake.monitoring.status import LakeStatus, lake_now, lake_status
 from fleetlake.planning.coverage import SWEEP
-from fleetlake.publishing.publish import published_folder
-from fleetlake.publishing.snapshot_folders import description_of
+from fleetlake.publishing.snapshot_folders import description_of, published_folder
 from fleetlake.settings import Settings
 
 
@@ -199,11 +198,10 @@ def _figures(lake: Lake, now: datetime) -> Figures:
 
 def _columns(lake: Lake) -> dict[str, set[str]]:
     """Return the columns of each table of `meta`; an earlier release's lake lacks some."""
-    found = lake.rows(
-        "select table_name, list(column_name) from duckdb_columns() "
-        "where database_name = 'lake' and schema_name = 'meta' group by table_name"
-    )
-    return {table: {*names} for table, names in found}
+    found: dict[str, set[str]] = {}
+    for table, column in lake.meta_columns:
+        found.setdefault(table, set()).add(column)
+    return found
 
 
 def _calls(lake: Lake, columns: set[str]) -> list[CallCounts]:

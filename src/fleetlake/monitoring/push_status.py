@@ -13,9 +13,8 @@ from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
-from fleetlake.lake.confirmation import polled_endpoint
 from fleetlake.lake.connection import has_meta
-from fleetlake.receiving.drain import read_positions
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import (
     JournalDamaged,
     Position,
@@ -175,6 +174,8 @@ def _unconfirmed(lake: Lake, now: datetime) -> int:
 
 
 def _unpushed(lake: Lake, first: datetime, now: datetime) -> int:
+    from fleetlake.lake.confirmation import polled_endpoint  # noqa: PLC0415 - it imports what loads
+
     polled = polled_endpoint()
     [(count,)] = lake.rows(
         f"select count(*) from raw.{polled.name} a where created_at >= ? and created_at < ? "

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import requested_endpoints
@@ -12,7 +12,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.connection import has_meta
-from fleetlake.lake.evolution.drift import Misfit, misfits
+from fleetlake.lake.ducklake import bounds_in
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.run_log import StaleMart, stale_marts
@@ -27,7 +27,10 @@ from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import ClockTrust
-from fleetlake.text.quoting import quoted
+from fleetlake.text.quoting import literal, quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.evolution.drift import Misfit
 
 RECENT = timedelta(days=1)
 """How far back a status mentions the events of the audit trail."""
@@ -56,7 +59,7 @@ class StreamStatus:
     retention: Forecast | None
     unavailable: str | None
     absent: int = 0
-    misfits: tuple[Misfit, ...] = ()
+    misfits: "tuple[Misfit, ...]" = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +121,18 @@ def complete_until(proven: Mapping[str, list[Interval]]) -> datetime | None:
     return min((max(one.end for one in ranges) for ranges in proven.values()), default=None)
 
 
+def _counts(lake: Lake, profile: str) -> dict[str, int]:
+    """Return the rows of an account by raw table; DuckDB reads no file of a table for it alone."""
+    bounds, own = bounds_in(lake, "raw", "account_profile"), literal(profile)
+    counts = [
+        f"select {literal(endpoint.name)}, count(*) from raw.{endpoint.name}"
+        + ("" if {*bounds[endpoint.name]} == {profile} else f" where account_profile = {own}")
+        for endpoint in requested_endpoints()
+        if endpoint.name in bounds
+    ]
+    return dict(lake.rows(" union all ".join(counts))) if counts else {}
+
+
 class _AccountStatus:
     """The meta tables of one account, read once for all its streams."""
 
@@ -132,6 +147,7 @@ class _AccountStatus:
         self._drifted = self._by_endpoint(waiting, "schema_drift", grouped=True)
         self._absent = self._absent_by_endpoint()
         self._capabilities = self._by_endpoint("is_available, reason", "capabilities")
+        self._rows = _counts(lake, profile)
         self._proven = all_proven_intervals(lake, profile)
         self._kept_from = kept_from(lake)
 
@@ -154,9 +170,6 @@ class _AccountStatus:
     def status(self, endpoint: Endpoint) -> StreamStatus:
         """Return the status of one stream."""
         name = endpoint.name
-        [(rows,)] = self._lake.rows(
-            f"select count(*) from raw.{name} where account_profile = ?", [self._profile]
-        )
         watermark_at, loaded_at = self._watermarks.get(name, (None, None))
         proven = self._proven.get(name, {})
         until = complete_until(proven)
@@ -165,7 +178,7 @@ class _AccountStatus:
         return StreamStatus(
             account_profile=self._profile,
             endpoint=name,
-            rows=rows,
+            rows=self._rows.get(name, 0),
             watermark_at=watermark_at,
             loaded_at=loaded_at,
             complete_from=max((i[0].start for i in proven.values()), default=None),
@@ -176,8 +189,13 @@ class _AccountStatus:
             retention=self._forecast(endpoint, until, list(proven.values())),
             unavailable=None if is_available else reason,
             absent=self._absent.get(name, (0,))[0],
-            misfits=misfits(self._lake, endpoint, self._profile) if drifted else (),
+            misfits=self._misfits(endpoint) if drifted else (),
         )
+
+    def _misfits(self, endpoint: Endpoint) -> "tuple[Misfit, ...]":
+        from fleetlake.lake.evolution.drift import misfits  # noqa: PLC0415 - few lakes have any
+
+        return misfits(self._lake, endpoint, self._profile)
 
     def _forecast(
         self, endpoint: Endpoint, until: datetime | None, proven: list[list[Interval]]

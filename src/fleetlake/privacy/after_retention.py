@@ -19,8 +19,7 @@ from fleetlake.privacy.copies import (
     renew_published,
 )
 from fleetlake.privacy.receipt import OutletReceipt
-from fleetlake.publishing.publish import published_folder
-from fleetlake.publishing.snapshot_folders import STAMP, snapshot_names
+from fleetlake.publishing.snapshot_folders import STAMP, published_folder, snapshot_names
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
 

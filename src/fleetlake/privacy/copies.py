@@ -18,9 +18,10 @@ from fleetlake.exporters import TARGETS, Target, plugin_names
 from fleetlake.exporters.export import address_of, catch_up, renew, target_named
 from fleetlake.lake import Lake, open_lake
 from fleetlake.privacy.receipt import OutletReceipt, attempted
-from fleetlake.publishing.publish import publish, published_folder
+from fleetlake.publishing.publish import publish
 from fleetlake.publishing.snapshot_folders import (
     is_published_coarse,
+    published_folder,
     published_raw,
     remove_earlier,
 )

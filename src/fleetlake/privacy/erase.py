@@ -38,8 +38,9 @@ from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
-from fleetlake.publishing.publish import published_folder
-from fleetlake.receiving.drain import drain_quiet, read_positions
+from fleetlake.publishing.snapshot_folders import published_folder
+from fleetlake.receiving.drain import drain_quiet
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import (
     JournalTable,
     JournalUnavailable,

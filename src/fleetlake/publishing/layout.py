@@ -19,7 +19,6 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Privacy
 from fleetlake.lake import Lake
-from fleetlake.lake.tables import PROVENANCE, VERSIONS
 from fleetlake.marts.catalogue import mart_dates, mart_keys
 from fleetlake.text.quoting import exact, literal, quoted
 
@@ -131,6 +130,8 @@ def revealed_in_marts(name: str) -> Privacy | None:
 
 def _revealed_in_raw(endpoint: str, name: str) -> Privacy | None:
     """Return what a column of a raw table reveals; one that this release lacks may be text."""
+    from fleetlake.lake.tables import PROVENANCE, VERSIONS  # noqa: PLC0415 - it imports what loads
+
     known = {column.name: column.privacy for column in ENDPOINTS[endpoint].columns}
     if name in known:
         return known[name]

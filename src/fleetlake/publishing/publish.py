@@ -28,29 +28,40 @@ import duckdb
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.ducklake import files_of
+from fleetlake.lake.attach import ONE_THREAD
+from fleetlake.lake.ducklake import changed_tables, columns_in, files_of, read_snapshot
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.run_log import stale_marts
-from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
+from fleetlake.lake_address import LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
-from fleetlake.marts.catalogue import Description, comments, descriptions_of, parquet_metadata
+from fleetlake.marts.catalogue import (
+    Description,
+    comments,
+    descriptions_of,
+    mart_dates,
+    mart_keys,
+    parquet_metadata,
+)
 from fleetlake.publishing.layout import coarse_columns, layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
+    DATABASE,
     DESCRIPTION,
+    FOLDER,
     MARKER,
     NEXT_LINK,
     STAMP,
     clear,
     description_of,
     folder_errors,
+    is_demo,
     is_published_coarse,
     refuse_other_link,
     require_own_link,
     switch,
 )
-from fleetlake.settings import DAY_ROWS, Settings
+from fleetlake.settings import DAY_ROWS
 from fleetlake.text.quoting import literal, quoted
 
 DAYS = 35
@@ -128,10 +139,6 @@ GROUP BY ALL ORDER BY call_date, endpoint, account_profile
 """
 
 
-DATABASE = "fleet.duckdb"
-FOLDER = "fleet_folder"
-"""DuckDB variable that holds a snapshot's folder where it was moved or copied to."""
-
 STORAGE_VERSION = "v1.0.0"
 """The oldest format of files: DuckDB 2.0 would by default write one that only it reads."""
 
@@ -156,16 +163,9 @@ class Published:
     seconds: float
 
 
-def published_folder(settings: Settings) -> Path:
-    """Return the published folder; a demo lake has its own unless the settings name one."""
-    if _is_demo(settings.lake) and "published" not in settings.model_fields_set:
-        return settings.lake / "published"
-    return settings.published
-
-
 def refuse_real_snapshot(lake: LakeAddress, published: Path) -> None:
     """Raise LakeError if a demo's snapshot would replace that of a real fleet."""
-    if not _is_demo(lake) or published.absolute().is_relative_to(str(lake.resolve())):
+    if not is_demo(lake) or published.absolute().is_relative_to(str(lake.resolve())):
         return
     found = description_of(published)
     if found and not found.get("is_demo"):
@@ -174,10 +174,6 @@ def refuse_real_snapshot(lake: LakeAddress, published: Path) -> None:
             "it.",
             remedy="Name another folder: FLEETLAKE_PUBLISHED or --to.",
         )
-
-
-def _is_demo(lake: LakeAddress) -> bool:
-    return (lake / DEMO_MARK).exists()
 
 
 def publish(
@@ -263,9 +259,11 @@ class _Snapshot:
         tables = self._tables
         description: dict[str, Any] = {
             "snapshot": self.folder.name,
+            "lake_snapshot": self._lake_snapshot,
+            "made_as": self._made_as,
             "published_at": _as_text(datetime.now(UTC)),
             "is_coarse": self.is_coarse,
-            "is_demo": _is_demo(self.lake.path),
+            "is_demo": is_demo(self.lake.path),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
@@ -289,7 +287,10 @@ class _Snapshot:
     @cached_property
     def _tables(self) -> dict[str, tuple[str, str]]:
         """The schema and the table of the lake behind each name. Raises: LakeError for no mart."""
-        marts = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
+        marts = {
+            name: ("marts", name)
+            for name in sorted({table for table, _ in columns_in(self.lake, "marts")})
+        }
         if not marts:
             raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
         return marts | dict(self.also)
@@ -299,8 +300,35 @@ class _Snapshot:
         """The description of each table of the lake."""
         return descriptions_of(self._tables.values())
 
+    @cached_property
+    def _lake_snapshot(self) -> tuple[int, str]:
+        """The number and the time of the lake's snapshot."""
+        return read_snapshot(self.lake)
+
+    @cached_property
+    def _made_as(self) -> str:
+        """A digest of what the files of tables depend on, apart from their rows and columns."""
+        content = (self.day_rows, mart_keys(), mart_dates(), sorted(self._descriptions.items()))
+        return hashlib.sha256(repr(content).encode()).hexdigest()
+
+    @cached_property
+    def _unchanged(self) -> frozenset[str]:
+        """The names of tables that are as in the previous snapshot, as far as the lake knows."""
+        before = self._description_before
+        if self.is_coarse or before.get("is_coarse") or before.get("made_as") != self._made_as:
+            return frozenset()
+        (number, made_at), (newest, _) = before["lake_snapshot"], self._lake_snapshot
+        changed = changed_tables(self.lake, number, newest, made_at=made_at)
+        if changed is None:
+            return frozenset()
+        return frozenset(n for n, table in self._tables.items() if ".".join(table) not in changed)
+
     def _write_table(self, name: str, schema: str, table: str) -> dict[str, Any]:
         """Write or link one table's Parquet files and return its entry in the description."""
+        before = self.tables_before.get(name)
+        if before and name in self._unchanged:
+            self._link(name)
+            return {**before, "is_reused": True}
         relation = f"{schema}.{quoted(table)}"
         columns = [
             # Parquet has no 128-bit integer, and a double would lose digits.
@@ -319,15 +347,14 @@ class _Snapshot:
         metadata = parquet_metadata((about, {n: m for n, m in meanings.items() if n in names}))
         content = (shown if self.is_coarse else columns, layout, metadata)
         version = self._version(schema, table, content)
-        folder = self.folder / name
-        is_reused = self.tables_before.get(name) == version
-        if is_reused and self.before:
-            shutil.copytree(self.before / name, folder, copy_function=os.link)
+        is_reused = before is not None and before["version"] == version
+        if is_reused:
+            self._link(name)
         else:
             selected = ", ".join(f"{value} AS {quoted(column)}" for column, value in shown)
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
-                f"TO {literal(folder)} ({layout.options}, {metadata})"
+                f"TO {literal(self.folder / name)} ({layout.options}, {metadata})"
             )
         ((rows,),) = self.lake.rows(f"SELECT count(*) FROM {relation}")
         return {
@@ -338,6 +365,11 @@ class _Snapshot:
             "is_reused": is_reused,
         }
 
+    def _link(self, name: str) -> None:
+        """Link a table's files of the previous snapshot."""
+        if self.before:
+            shutil.copytree(self.before / name, self.folder / name, copy_function=os.link)
+
     def _version(self, schema: str, table: str, content: tuple[object, ...]) -> str:
         """Return a digest of the table's files in the lake, and of what is written of them."""
         listed = files_of(schema, table)
@@ -346,13 +378,16 @@ class _Snapshot:
         return hashlib.sha256(repr((*content, files, inlined)).encode()).hexdigest()
 
     @cached_property
-    def tables_before(self) -> dict[str, str]:
-        """The version of each table of the previous snapshot."""
-        if self.before is None:
-            return {}
+    def _description_before(self) -> dict[str, Any]:
+        """The description of the previous snapshot."""
+        return description_of(self.before) if self.before else {}
+
+    @cached_property
+    def tables_before(self) -> dict[str, dict[str, Any]]:
+        """The entry of each table of the previous snapshot."""
         try:
-            described = description_of(self.before)
-            return {name: table["version"] for name, table in described["tables"].items()}
+            described = self._description_before["tables"]
+            return {name: table for name, table in described.items() if table["version"]}
         except (LookupError, TypeError, AttributeError):
             return {}  # a description damaged by a power failure
 
@@ -383,10 +418,10 @@ class _Snapshot:
         nor a column, and a relative path starts at the reader's working folder (observed 2026-11-25
         with 1.5.5). So the paths are absolute, unless the variable names another folder.
         """
-        with duckdb.connect() as connection:
+        with duckdb.connect(config=ONE_THREAD) as connection:
             connection.execute(
                 f"ATTACH {literal(self.folder / DATABASE)} AS fleet "
-                f"(STORAGE_VERSION {literal(STORAGE_VERSION)}); USE fleet"
+                f"(STORAGE_VERSION {literal(STORAGE_VERSION)}); USE fleet; BEGIN"
             )
             for name, table in tables.items():
                 read = read_call(self.folder / name, table["partitioned_by"], moved_to=FOLDER)
@@ -396,12 +431,9 @@ class _Snapshot:
                 present = dict.fromkeys(column["name"] for column in table["columns"])
                 described = self._descriptions[self._tables[name]]
                 connection.execute("; ".join(comments(quoted(name), "VIEW", described, present)))
+            connection.execute("COMMIT")
 
 
-_MARTS = """
-SELECT table_name FROM duckdb_tables()
-WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
-"""
 _WATERMARKS = """
 SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """

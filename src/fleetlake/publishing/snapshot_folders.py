@@ -11,8 +11,14 @@ from typing import Any
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import lake_errors
+from fleetlake.lake_address import DEMO_MARK, LakeAddress
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.io_faults import not_writable
+from fleetlake.settings import Settings
+
+DATABASE = "fleet.duckdb"
+FOLDER = "fleet_folder"
+"""DuckDB variable that holds a snapshot's folder where it was moved or copied to."""
 
 DESCRIPTION = "snapshot.json"
 MARKER = ".fleetlake"
@@ -23,6 +29,18 @@ NEXT_LINK = "next"
 
 STAMP = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
+
+
+def published_folder(settings: Settings) -> Path:
+    """Return the published folder; a demo lake has its own unless the settings name one."""
+    if is_demo(settings.lake) and "published" not in settings.model_fields_set:
+        return settings.lake / "published"
+    return settings.published
+
+
+def is_demo(lake: LakeAddress) -> bool:
+    """Return whether a lake holds the demo's simulated fleet."""
+    return (lake / DEMO_MARK).exists()
 
 
 def published_raw(published: Path) -> list[str]:

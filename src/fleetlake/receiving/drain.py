@@ -28,11 +28,11 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.connection import has_meta
 from fleetlake.lake.loads import Attempt, Batch, Proof, RowParts
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import LakeAddress
+from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import (
     JournalTable,
     MessageBatch,
@@ -159,13 +159,6 @@ def drain_batches(
 def drain_all(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE) -> Drained:
     """Commit all messages that the journal in a folder holds now. Raises: as `drain_once`."""
     return sum(drain_batches(lake, folder, profile=profile), Drained())
-
-
-def read_positions(lake: Lake) -> dict[str, Position]:
-    """Return how far each journal is committed, by its id."""
-    place = "folder" if has_meta(lake, "journal_positions", "folder") else "null"
-    found = lake.rows(f'select journal_id, "offset", {place} from meta.journal_positions')
-    return {journal_id: Position(number, place) for journal_id, number, place in found}
 
 
 def _commit(

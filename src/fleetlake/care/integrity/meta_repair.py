@@ -14,7 +14,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import newest_times, raw_tables
+from fleetlake.lake.ducklake import columns_in, newest_times
 from fleetlake.lake.evolution.format import note_format, read_format
 from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.lake.watermarks import proven_intervals, replace_intervals
@@ -64,7 +64,7 @@ def index_damages(lake: Lake) -> Iterator[Damage]:
 
 def count_rows(lake: Lake) -> dict[str, int]:
     """Return the rows of each raw table, as the catalog counts them."""
-    named = [name for name in raw_tables(lake) if name in ENDPOINTS]
+    named = sorted({table for table, _ in columns_in(lake, "raw")} & ENDPOINTS.keys())
     each = (f"select {literal(name)}, count(*) from raw.{quoted(name)}" for name in named)
     return dict(lake.rows(" union all ".join(each))) if named else {}
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 
 import duckdb
@@ -24,7 +25,6 @@ from fleetlake.endpoints.model import Cursor, Endpoint, Mode, Walk
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import unfinished_lake
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_values import retype_column
 
 FIRST_FORMAT = 1
 """The format of every lake that records none."""
@@ -175,7 +175,9 @@ class RetypeColumn:
             cursor=Cursor(walk=Walk.LINK, parameter="next"),
             columns=(old,),
         )
-        retype_column(lake, endpoint, old, new)
+        import_module("fleetlake.lake.evolution.member_values").retype_column(
+            lake, endpoint, old, new
+        )
         lake.execute(
             "update meta.columns set kind = ? where endpoint = ? and member = ?",
             [str(self.new), self.endpoint, self.member],
