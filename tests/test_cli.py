@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -119,6 +120,9 @@ def test_the_totals_of_a_load_count_changed_and_quarantined_rows_and_failed_stre
     assert outcome_line(fair) == (
         "alerts of west: 1,200 added, 4 changed, 2 quarantined, "
         "1 range lost: see `fleetlake records gaps` (1 call, 0.5 s)"
+    )
+    assert outcome_line(replace(fair, endpoint="batteries", profile="default", lost=0)) == (
+        "batteries: 1,200 versions added, 4 ended, 2 quarantined (1 call, 0.5 s)"
     )
     assert totals_line([bad, fair], seconds=2.5) == (
         "1 of 2 streams: 1,201 rows added, 4 changed, 2 quarantined, "

@@ -101,10 +101,13 @@ def test_ctrl_c_discards_an_unfinished_statement():
 
 
 def test_an_error_in_the_shell_says_what_to_do(env):
-    out = typed("from marts.trisp;\ndelete from marts.trips;\nselec 1;", env)
+    out = typed(
+        "from marts.trisp;\nselect hp from marts.trips;\ndelete from marts.trips;\nselec 1;", env
+    )
 
-    first, second = (part.strip() for part in out.split("What to do: ")[1:])
+    first, column, second = (part.strip() for part in out.split("What to do: ")[1:])
     assert first.startswith("`.tables` lists the tables.")
+    assert column.startswith("`describe raw.alerts;` lists the columns of raw.alerts")
     assert second.startswith("Queries only read")
     assert "selec" in second  # which comes with none
 

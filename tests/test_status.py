@@ -97,7 +97,7 @@ def test_what_needs_no_action_is_noted_below_the_table_of_each_account(
     ]
     assert [line.removeprefix("activity_logs of west: ") for line in lines[-4:]] == [
         "complete from 2026-06-12 12:00 on.",
-        "12 h left before the service deletes its oldest unread record.",
+        "load within 12 h: then the service deletes records that no load has read.",
         "2 members without a column (`fleetlake records columns list`).",
         "this account has no access to it.",
     ]

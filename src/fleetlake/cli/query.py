@@ -66,13 +66,17 @@ def query(
             for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
-            raise failure(error, lake.path, lister='fleetlake query "show tables"') from None
+            asked = ('fleetlake query "show tables"', 'fleetlake query "describe raw.alerts"')
+            raise failure(error, lake.path, *asked) from None
 
 
-def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "FleetlakeError":
+def failure(
+    error: "duckdb.Error", lake: "LakeAddress", tables: str, columns: str
+) -> "FleetlakeError":
     """Return the error for SQL that DuckDB rejected, with what to do about it.
 
-    DuckDB's own message locates syntax errors. `lister` is the command that lists the tables.
+    DuckDB's own message locates syntax errors. `tables` is the command that lists the tables,
+    `columns` the one that lists the columns of a table.
     """
     import duckdb
 
@@ -91,7 +95,9 @@ def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "Flee
         return UsageError(f"This statement is refused: {text}", remedy=REMEDY)
     remedy = ""
     if text.startswith("Catalog Error: Table"):
-        remedy = f"`{lister}` lists the tables."
+        remedy = f"`{tables}` lists the tables."
+    if text.startswith("Binder Error") and " column " in text:
+        remedy = f"`{columns}` lists the columns of raw.alerts, and so for any table."
     if "read-only" in text:
         remedy = "Queries only read; loads and builds change the lake."
     return UsageError(f"DuckDB rejected this statement: {text}", remedy=remedy)

@@ -132,7 +132,7 @@ def _run(lake: "Lake", screen: "Screen", sql: str) -> None:
     except UsageError as error:
         _print_error(screen, error)
     except duckdb.Error as error:
-        _print_error(screen, failure(error, lake.path, lister=".tables"))
+        _print_error(screen, failure(error, lake.path, ".tables", "describe raw.alerts;"))
     finally:
         lake.end_failed_user_sql()
 

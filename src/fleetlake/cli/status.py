@@ -272,7 +272,11 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
         yield f"complete from {stream.complete_from:%Y-%m-%d %H:%M} on"
     if stream.retention:
         hours = stream.retention.expires_in.total_seconds() / 3600
-        yield f"{hours:,.0f} h left before the service deletes its oldest unread record"
+        yield (
+            f"load within {hours:,.0f} h: then the service deletes records that no load has read"
+            if hours > 0
+            else "the service has deleted records that no load has read"
+        )
     if stream.drifted:
         members = counted(stream.drifted, "member")
         yield f"{members} without a column (`fleetlake records columns list`)"

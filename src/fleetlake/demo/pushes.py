@@ -41,7 +41,8 @@ ARRIVAL_SECONDS = 15.0
 class LivePart:
     """What was pushed in a part of simulated time, and came into the lake.
 
-    `median_seconds` is from when alerts were raised to when they were seen in the lake.
+    `median_seconds` is from when the service sent alerts to when they were seen in the lake. It
+    is not `received_at` less `created_at`, because hours of simulated time pass in a moment.
     """
 
     length: timedelta
@@ -54,15 +55,16 @@ class LivePart:
 
         >>> LIVE = timedelta(hours=3)
         >>> print(LivePart(length=LIVE, raised=12, arrived=12, median_seconds=0.41))
-        pushed: 12 alerts in the lake, median 0.4 s after they were raised
+        pushed: 12 alerts in the lake, 0.4 s after the service sent them (median)
         """
         if not self.raised:
             return f"pushed: nothing, as no alert was raised in {duration_in_words(self.length)}"
         if self.arrived < self.raised:
             return f"pushed: {self.arrived} of {self.raised} alerts in the lake; the load reads all"
+        them = "them (median)" if self.raised > 1 else "it"
         return (
             f"pushed: {counted(self.raised, 'alert')} in the lake, "
-            f"median {self.median_seconds:.1f} s after they were raised"
+            f"{self.median_seconds:.1f} s after the service sent {them}"
         )
 
 
@@ -141,7 +143,7 @@ class DemoReceiver:
         """Have pushed what happens at the service until a time, and watch it arrive in the lake.
 
         `service` has the service's address and keys, `url` is its control plane. Its clock jumps,
-        so that is when the alerts are raised. Returns how many messages were pushed, and for each
+        so all is sent at once. Returns how many messages were pushed, and for each
         that arrived after how many seconds. Afterwards the service pushes nothing any more.
 
         Raises: FleetlakeError, httpx.HTTPError, OSError.

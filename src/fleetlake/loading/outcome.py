@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Mode
 from fleetlake.errors import FleetlakeError
 from fleetlake.text.wording import counted
 
@@ -50,7 +52,8 @@ def outcome_line(outcome: Outcome) -> str:
         return (
             f"{name}: not due, because pushes bring it ({counted(outcome.spared, 'call')} spared)"
         )
-    changes = _changes("added", [outcome]) or "nothing new"
+    words = ("versions added", "ended") if _has_versions(outcome) else ("added", "changed")
+    changes = _changes(words, [outcome]) or "nothing new"
     return f"{name}: {changes} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
 
 
@@ -58,16 +61,21 @@ def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
     """Return the totals of all streams as a line of text; `seconds` is wall time."""
     whole = sum(outcome.error is None for outcome in outcomes)
     streams = counted(len(outcomes), "stream")
-    changes = _changes("rows added", outcomes) or "0 rows added"
+    changes = _changes(("rows added", "changed"), outcomes) or "0 rows added"
     calls = counted(sum(outcome.calls for outcome in outcomes), "call")
     done = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
     return f"{done}: {changes} ({calls}, {seconds:.1f} s)"
 
 
-def _changes(added: str, outcomes: Sequence[Outcome]) -> str:
+def _has_versions(outcome: Outcome) -> bool:
+    return outcome.endpoint in ENDPOINTS and ENDPOINTS[outcome.endpoint].mode is Mode.HISTORY
+
+
+def _changes(words: tuple[str, str], outcomes: Sequence[Outcome]) -> str:
+    added, changed = words
     counts = {
         added: sum(outcome.added for outcome in outcomes),
-        "changed": sum(outcome.changed for outcome in outcomes),
+        changed: sum(outcome.changed for outcome in outcomes),
         "quarantined": sum(outcome.quarantined for outcome in outcomes),
     }
     changes = [f"{count:,} {what}" for what, count in counts.items() if count]
