@@ -5,6 +5,7 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
@@ -58,7 +59,7 @@ def commit_load(
                 committed = write_rows(state, batch, attempt.load_id, keys, whole)
                 if committed.asks_again or (only_changes and committed.is_nothing):
                     lake.roll_back()
-                    return committed
+                    return replace(committed, snapshot=state.snapshot)
                 # A load id is chosen in this process, so no other can have committed it.
                 if is_retry and (earlier := _earlier(lake, attempt)):
                     lake.roll_back()
@@ -73,8 +74,7 @@ def commit_load(
                 return settled
             raise
         keys.note_commit()
-        state.note_commit()
-        return committed
+        return replace(committed, snapshot=state.note_commit())
 
 
 def _confirm(
@@ -144,7 +144,11 @@ def _write_proofs(
 
 def _mark(one: StreamProof, load_id: str | None = None) -> StreamWatermark:
     return StreamWatermark(
-        profile=one.profile, endpoint=one.endpoint.name, newest=one.proof.newest, load_id=load_id
+        profile=one.profile,
+        endpoint=one.endpoint.name,
+        newest=one.proof.newest,
+        load_id=load_id,
+        held=one.proof.held,
     )
 
 

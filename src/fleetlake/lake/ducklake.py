@@ -116,6 +116,32 @@ def changed_tables(
     return frozenset(name for number, name in tables if {number, name} & changed)
 
 
+_FIRST = f"""
+select min(id) from (
+    select snapshot_id as id, snapshot_id + row_number() over (order by snapshot_id desc) as place,
+        max(snapshot_id) over () as newest
+    from {_table("snapshot")}
+) where place = newest + 1
+"""
+_LAST_CHANGES = f"""
+select s.schema_name || '.' || t.table_name, max(c.snapshot_id)
+from (
+    select snapshot_id, unnest(regexp_extract_all(changes_made, ':([0-9]+)', 1))::bigint as table_id
+    from {_table("snapshot_changes")} where snapshot_id > ?
+) c, {_NAMED} and t.table_id = c.table_id
+group by all
+"""
+
+
+def last_changes(lake: OpenLake) -> tuple[int, dict[str, int]]:
+    """Return the snapshot after which none has expired, and when each table last changed since.
+
+    The latter are the numbers of snapshots, by table.
+    """
+    [(first,)] = lake.rows(_FIRST)
+    return int(first), dict(lake.rows(_LAST_CHANGES, [first]))
+
+
 _NOT_LAST_OF_HOUR = f"""
 with snapshots as (
     select snapshot_id as id, snapshot_time::timestamptz as made_at from {_table("snapshot")}

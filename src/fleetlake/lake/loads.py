@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.watermarks import LastRead
+from fleetlake.lake.watermarks import HeldList, LastRead
 from fleetlake.planning.coverage import TOLERANCE, Overlap, before
 from fleetlake.planning.intervals import Interval
 
@@ -151,7 +151,7 @@ class Proof:
     `proven` are ranges by partition. `overlap` is what the previous load has already read. `ends`
     is given with the last commit of a finished read: it is what the next load needs to know about
     it. `newest` is the newest event time that was read, and `service_time` the newest time that the
-    service itself put on a record, if any.
+    service itself put on a record, if any. `held` is the list that was read, if it is one.
     """
 
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
@@ -159,6 +159,7 @@ class Proof:
     ends: LastRead | None = None
     newest: datetime | None = None
     service_time: datetime | None = None
+    held: HeldList | None = None
 
     def before(self, instant: datetime) -> Self:
         """Return what is proven before an instant, including the end of the read."""
@@ -201,11 +202,12 @@ class ShrinkRule:
 class Whole:
     """That a batch is the complete list, so any other record is gone.
 
-    For a fan-out, `asked` holds the ids of each walk. With `may_ask_again`, nothing is committed if
+    For a fan-out, `asked` holds the ids of each walk. `digest` stands for what was read. With `may_ask_again`, nothing is committed if
     the list has lost too many records, as limited by `shrink`, so that it can be read again.
     """
 
     asked: Sequence[Sequence[int | str]] | None = None
+    digest: str | None = None
     may_ask_again: bool = False
     shrink: ShrinkRule = ShrinkRule()
 
@@ -217,7 +219,8 @@ class Committed:
     `unconfirmed` records are missing from a list that has shrunk too much; their versions stay
     open. The lake has `held` current records of that list. `is_noted` means that something other
     than new or changed rows was written. With `asks_again`, nothing was committed, because
-    the list has lost so many records that it must be read a second time.
+    the list has lost so many records that it must be read a second time. `snapshot` is the one that
+    holds what was committed, if no other process can have changed it since.
     """
 
     added: int
@@ -227,6 +230,7 @@ class Committed:
     held: int = 0
     is_noted: bool = False
     asks_again: bool = False
+    snapshot: int | None = None
 
     def plus(self, later: Self) -> Self:
         """Return the sum of both; `unconfirmed` and `held` come from the later one."""

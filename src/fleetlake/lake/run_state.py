@@ -17,7 +17,7 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import UNUSED_TABLES
+from fleetlake.lake.ducklake import UNUSED_TABLES, last_changes
 from fleetlake.lake.evolution.promotions import Promotion, promotions, retyped_kinds, widened
 from fleetlake.lake.evolution.registry import added_columns
 from fleetlake.lake.lateness import measured_lateness
@@ -33,8 +33,6 @@ from fleetlake.lake.watermarks import (
 
 Part = TypeVar("Part")
 
-_SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
-
 _CHANGED_BY_LOADS = {"meta.watermarks", "meta.reads", "meta.intervals", "meta.lateness"}
 _CHANGED_BY_LOADS |= {"meta.capabilities", "meta.events", f"raw.{PUSHED.name}"}
 
@@ -49,20 +47,19 @@ class RunState:
     def __init__(self, lake: Lake, profile: str = DEFAULT_PROFILE) -> None:
         self.lake, self.profile = lake, profile
         self._parts: dict[str, Any] = {}
-        self._snapshot: int | None = None
+        self.snapshot: int | None = None
+        self._own: int | None = None  # the snapshot that the run's last commit made
         self._unused: frozenset[str] | None = None
         self._forgotten: set[str] = set()  # in the open transaction
-        self._has_committed = False
 
     def renew(self) -> None:
         """Forget what may be outdated at the snapshot of the open transaction."""
-        [(snapshot, own)] = self.lake.rows(_SNAPSHOTS)
-        if snapshot != self._snapshot:
-            is_ours = self._has_committed and own == snapshot == (self._snapshot or 0) + 1
-            lasting = self._parts.keys() - _CHANGED_BY_LOADS if is_ours else set()
+        [(snapshot,)] = self.lake.rows("select id from lake.current_snapshot()")
+        if snapshot != self.snapshot:
+            lasting = self._parts.keys() - _CHANGED_BY_LOADS if snapshot == self._own else set()
             self._parts = {table: self._parts[table] for table in lasting}
-            self._snapshot, self._unused = snapshot, None
-        self._forgotten, self._has_committed = set(), False
+            self.snapshot, self._unused = snapshot, None
+        self._forgotten = set()
 
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
@@ -71,9 +68,11 @@ class RunState:
             self.renew()
             yield
 
-    def note_commit(self) -> None:
-        """Note that the run has committed, which makes one snapshot."""
-        self._has_committed = True
+    def note_commit(self) -> int | None:
+        """Note that the run has committed; return the snapshot if it follows the renewed one."""
+        [(own,)] = self.lake.rows("select id from lake.last_committed_snapshot()")
+        self._own = own if own == (self.snapshot or 0) + 1 else None
+        return self._own
 
     def forget(self, table: str) -> None:
         """Note that the open transaction changes a table."""
@@ -107,6 +106,22 @@ class RunState:
         """Return whether another account has ever loaded the endpoint into this lake."""
         others = (marks for name, marks in self._all_marks.items() if name != self.profile)
         return any(endpoint.name in marks for marks in others)
+
+    def holds(self, endpoint: Endpoint, digest: str) -> bool:
+        """Return whether the lake surely holds a list just as it was read, by its digest.
+
+        It does if the last load read the same, and nothing has changed the table since. What is
+        erased stays away from a list that was read again, so that counts, too.
+        """
+        with self.single_snapshot():
+            mark = self.marks.get(endpoint.name)
+            if not mark or not mark.held or mark.held.digest != digest:
+                return False
+            if self.is_read_by_others(endpoint):  # a record may pass to this account with time
+                return False
+            since, changed = self._part("changes", lambda: last_changes(self.lake), (0, {}))
+            newest = max(changed.get(f"raw.{endpoint.name}", 0), changed.get("meta.tombstones", 0))
+            return max(newest, since) <= mark.held.snapshot <= (self.snapshot or 0)
 
     def watermark(self, endpoint: Endpoint) -> datetime | None:
         """Return the newest event time committed, or None before the first load."""

@@ -37,13 +37,16 @@ VERSIONS = {
 
 _TIME = "TIMESTAMP WITH TIME ZONE"
 META: dict[str, dict[str, str]] = {
-    # One row per stream: the newest event time committed, and by which load.
+    # One row per stream: the newest event time committed, and by which load. Of a list also a
+    # digest of what was read, and the snapshot that is known to hold it.
     "watermarks": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
         "watermark_at": _TIME,
         "load_id": "VARCHAR",
         "updated_at": _TIME,
+        "list_digest": "VARCHAR",
+        "list_snapshot": "BIGINT",
     },
     # One row per stream and shard ('1/1' is the whole stream): its last finished load, proven
     # up to `final_until` and read up to `read_until`; and its last sweep, which requested every

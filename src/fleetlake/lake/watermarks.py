@@ -63,20 +63,33 @@ def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
     return mark.newest if mark else None
 
 
+class HeldList(NamedTuple):
+    """A list as it was read, by a digest of its pages, and a snapshot of the lake that holds it."""
+
+    digest: str
+    snapshot: int
+
+
 class StreamMark(NamedTuple):
-    """The newest event time that was committed, if any, and when the stream was last loaded."""
+    """The newest event time that was committed, if any, and when the stream was last loaded.
+
+    `held` is the list that the stream's last load found, if it is one.
+    """
 
     newest: datetime | None
     updated_at: datetime
+    held: HeldList | None = None
 
 
 def stream_marks(lake: Lake) -> dict[str, dict[str, StreamMark]]:
     """Return the watermark of each stream that was ever loaded, by account and endpoint."""
     marks: dict[str, dict[str, StreamMark]] = {}
-    for profile, endpoint, newest, updated_at in lake.rows(
-        "select account_profile, endpoint, watermark_at, updated_at from meta.watermarks"
+    for profile, endpoint, newest, updated_at, digest, snapshot in lake.rows(
+        "select account_profile, endpoint, watermark_at, updated_at, list_digest, list_snapshot "
+        "from meta.watermarks"
     ):
-        marks.setdefault(profile, {})[endpoint] = StreamMark(newest, updated_at)
+        held = HeldList(digest, snapshot) if digest else None
+        marks.setdefault(profile, {})[endpoint] = StreamMark(newest, updated_at, held)
     return marks
 
 
@@ -151,13 +164,15 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
 class StreamWatermark:
     """How far a load advanced its stream.
 
-    `newest` is the newest event time; `load_id` is None if the load had no new rows.
+    `newest` is the newest event time; `load_id` is None if the load had no new rows. `held` is the
+    list that was read.
     """
 
     profile: str
     endpoint: str
     newest: datetime | None
     load_id: str | None = None
+    held: HeldList | None = None
 
 
 def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
@@ -169,13 +184,20 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
         "endpoint": [mark.endpoint for mark in marks],
         "load_id": pa.array([mark.load_id for mark in marks], pa.string()),
         "watermark_at": pa.array([mark.newest for mark in marks], _INSTANT),
+        "list_digest": pa.array([m.held and m.held.digest for m in marks], pa.string()),
+        "list_snapshot": pa.array([m.held and m.held.snapshot for m in marks], pa.int64()),
     }
-    newest = "max(watermark_at) as watermark_at, max(load_id) as load_id"
+    newest = (
+        "max(watermark_at) as watermark_at, max(load_id) as load_id, "
+        "arg_max(list_digest, list_snapshot) as list_digest, max(list_snapshot) as list_snapshot"
+    )
     with lake.view("marks", pa.table(members)):
         [(updated,)] = lake.rows(
             "update meta.watermarks w set updated_at = greatest(w.updated_at, now()), "
             "watermark_at = greatest(w.watermark_at, m.watermark_at), "
-            "load_id = coalesce(m.load_id, w.load_id) "
+            "load_id = coalesce(m.load_id, w.load_id), "
+            "list_digest = coalesce(m.list_digest, w.list_digest), "
+            "list_snapshot = coalesce(m.list_snapshot, w.list_snapshot) "
             f"from (select account_profile, endpoint, {newest} from marks group by all) m "
             "where w.account_profile = m.account_profile and w.endpoint = m.endpoint"
         )

@@ -25,6 +25,7 @@ from fleetlake.lake.loads import (
     Whole,
 )
 from fleetlake.lake.run_state import RunState
+from fleetlake.lake.watermarks import HeldList
 from fleetlake.lake_address import LakeAddress
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
@@ -85,10 +86,30 @@ class LakeThread:
         done = await asyncio.shield(commit)
         if done.asks_again:
             return done
+        if whole and whole.digest and done.snapshot and not done.unconfirmed:
+            proof = replace(proof, held=HeldList(whole.digest, done.snapshot))
         if done.is_nothing or sure is not proof:
             self._waiting.append(StreamProof(batch.endpoint, batch.profile, proof))
         self.totals[batch.endpoint.name] = self.totals[batch.endpoint.name].plus(done)
         return done
+
+    async def spare(self, endpoint: Endpoint, digest: str, proof: Proof) -> bool:
+        """Return whether the lake holds a list as it was read, so that it need not be committed.
+
+        Its proof is committed with the others then.
+        """
+
+        def held(state: RunState) -> HeldList | None:
+            is_held = state.holds(endpoint, digest)
+            return HeldList(digest, state.snapshot) if is_held and state.snapshot else None
+
+        if (found := await self.know(held)) is None:
+            return False
+        self.note_service_time(proof.service_time)
+        self._waiting.append(
+            StreamProof(endpoint, self._state.profile, replace(proof, held=found))
+        )
+        return True
 
     def note_service_time(self, newest: datetime | None) -> None:
         """Note a time that the service has put on a record: nothing up to it is in the future."""

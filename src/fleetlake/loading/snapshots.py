@@ -11,7 +11,7 @@ from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.current import fan_out_ids, lacks_current
-from fleetlake.lake.loads import Committed, Whole
+from fleetlake.lake.loads import Committed, Proof, Whole
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
 from fleetlake.loading.writer import ListPages, write_list
@@ -35,12 +35,17 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
 
     If a record is deleted during a read, a list paged by offset shifts and skips another record.
     So such a list is read a second time if records are missing. So is any list that has lost too
-    many records. Raises: ServiceError, LakeError.
+    many records. A list that the lake holds as it was read is not compared with it again.
+    Raises: ServiceError, LakeError.
     """
     walks = await _walks_of(run, endpoint)
-    seen_at = await _seen_at(run, endpoint, now)
     pages = ListPages(endpoint)
     await _read_list(run, endpoint, walks, pages)
+    digest = pages.digest
+    proof = Proof(newest=now, service_time=pages.service_time)
+    if digest and await run.lake.spare(endpoint, digest, proof):
+        return StreamRead(listed=pages.listed)
+    seen_at = await _seen_at(run, endpoint, now)
     was_read_twice = False
     if endpoint.cursor.walk is Walk.OFFSET and pages.is_paged:
         keys = pages.rows.columns(endpoint.key)
@@ -50,12 +55,13 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
             was_read_twice = True
     whole = Whole(
         asked=walks if endpoint.fan_out else None,
+        digest=None if was_read_twice else digest,
         may_ask_again=not was_read_twice,
         shrink=run.scope.shrink_rule(endpoint),
     )
     if not await write_list(run, endpoint, pages, whole, seen_at=seen_at):
         await _read_list(run, endpoint, walks, pages)
-        whole = replace(whole, may_ask_again=False)
+        whole = replace(whole, digest=None, may_ask_again=False)
         await write_list(run, endpoint, pages, whole, seen_at=seen_at)
     return StreamRead(listed=pages.listed)
 

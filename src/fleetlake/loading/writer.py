@@ -9,8 +9,9 @@ again.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import sha256
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from fleetlake.decoding.arrow import Page, newest_service_time, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.loads import Batch, Proof, RowParts, Whole
+from fleetlake.lake.loads import ROWS_PER_PART, Batch, Proof, RowParts, Whole
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.loading.load_plan import LoadPlan
 from fleetlake.loading.run import Run
@@ -39,6 +40,7 @@ class ListPages:
         moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
         self._endpoint, self._id = endpoint, moved[0].id if moved else None
         self.rows = RowParts(schema_of(endpoint))
+        self._digests: list[bytes] = []
         self.rejects: list[RejectedRecord] = []
         self.is_paged = False
         self.service_time: datetime | None = None
@@ -46,9 +48,18 @@ class ListPages:
     def add(self, page: Page) -> None:
         """Add a page."""
         self.rows.add(page.rows)
+        self._digests.append(sha256(page.rows.serialize()).digest())
         self.rejects += page.rejects
         self.is_paged = self.is_paged or not page.is_last
         self.service_time = _later(self.service_time, newest_service_time(self._endpoint, page))
+
+    @property
+    def digest(self) -> str | None:
+        """A digest of the columns and all pages, in any order; None if a record was rejected."""
+        if self.rejects:
+            return None
+        columns = self.rows.schema.serialize().to_pybytes()
+        return sha256(b"".join([columns, *sorted(self._digests)])).hexdigest()
 
     @property
     def listed(self) -> pa.ChunkedArray | None:
@@ -156,6 +167,8 @@ async def write_list(
     # Only the whole list shows which records are gone.
     is_history = endpoint.mode is Mode.HISTORY
     rejects: Sequence[RejectedRecord] = pages.rejects
+    if not is_history and pages.rows.num_rows > ROWS_PER_PART:
+        whole = replace(whole, digest=None)  # somebody else may write between two parts
     for rows in [pages.rows] if is_history else map(RowParts.of, pages.rows.parts()):
         batch = Batch(
             endpoint=endpoint, profile=run.profile, rows=rows, seen_at=seen_at, rejects=rejects
