@@ -1,4 +1,4 @@
-"""A list that the lake holds as it was read is not compared again; whatever changed it is noticed."""
+"""A list that the lake holds as it was read is not compared again; any change is noticed."""
 
 import shutil
 from collections.abc import Callable
@@ -114,10 +114,14 @@ def test_a_list_that_something_else_changed_is_compared(fleet, compared, change)
     assert compared() > 0
     assert current(fleet) == ids(fleet)
     with open_lake(fleet.settings().lake, read_only=True) as lake:
-        assert lake.rows("select 1 from raw.routers where name = 'other' and valid_to is null") == []
+        assert (
+            lake.rows("select 1 from raw.routers where name = 'other' and valid_to is null") == []
+        )
 
 
-def test_a_list_is_compared_once_something_was_erased_or_its_snapshots_have_expired(fleet, compared):
+def test_a_list_is_compared_once_something_was_erased_or_its_snapshots_have_expired(
+    fleet, compared
+):
     with open_lake(fleet.settings().lake) as lake, lake.transaction():
         add_tombstones(lake, [(Thing.ROUTER, min(ids(fleet)))], [])
     compared()

@@ -18,7 +18,6 @@ from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import (
-    LastRead,
     StreamWatermark,
     add_intervals,
     set_last_reads,
@@ -36,6 +35,7 @@ def commit_load(
     whole: Whole | None = None,
     keys: KnownKeys | None = None,
     only_changes: bool = False,
+    has_marks: bool = True,
     also: Callable[[Lake], None] | None = None,
 ) -> Committed:
     """Commit a load exactly once, however often this is called with the same `attempt`.
@@ -43,7 +43,9 @@ def commit_load(
     `whole` says that the batch is a complete list. `keys` is what the run knows of the tables'
     keys; pass the same one with each load of a run. With `only_changes`, a load without new rows is
     not committed; `commit_proofs` later commits what many such loads prove, in one transaction.
-    `also` makes further writes in the transaction.
+    Without `has_marks`, it also writes the watermark and the end of the read later: a load that is
+    killed before that reads its last range once more. `also` makes further writes in the
+    transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -65,6 +67,9 @@ def commit_load(
                     lake.roll_back()
                     return earlier
                 _write_proofs(lake, batch, proof, attempt, committed)
+                if has_marks and batch.endpoint.is_requested:  # a push proves nothing else
+                    load_id = attempt.load_id
+                    _mark(state, [StreamProof(batch.endpoint, batch.profile, proof, load_id)])
                 if committed.added or proof.proven:
                     _confirm(state, batch.endpoint, proof, batch.rows)
                 if also is not None:
@@ -105,12 +110,12 @@ def commit_proofs(
                     proven.setdefault(partition, []).extend(intervals)
             if proven:
                 add_intervals(lake, profile, of_stream[0].endpoint, proven)
-        set_watermarks(lake, [_mark(one) for one in proofs])
-        set_last_reads(lake, _ends(proofs))
+        _mark(state, proofs)
         for one in proofs:
             _confirm(state, one.endpoint, one.proof)
         if also is not None:
             also(lake)
+    state.note_commit()
 
 
 def _write_proofs(
@@ -121,10 +126,6 @@ def _write_proofs(
         add_intervals(lake, profile, endpoint, proof.proven)
     if done.added and proof.overlap and endpoint.mode is Mode.APPEND:
         note_lateness(lake, batch, proof.overlap, attempt.load_id)
-    if endpoint.is_requested:  # a push proves nothing about what else there is
-        of_stream = StreamProof(endpoint, profile, proof)
-        set_watermarks(lake, [_mark(of_stream, attempt.load_id)])
-        set_last_reads(lake, _ends([of_stream]))
     lake.execute(
         "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
         "rows_added, rows_changed, quarantined, committed_at) "
@@ -142,18 +143,23 @@ def _write_proofs(
     )
 
 
-def _mark(one: StreamProof, load_id: str | None = None) -> StreamWatermark:
-    return StreamWatermark(
-        profile=one.profile,
-        endpoint=one.endpoint.name,
-        newest=one.proof.newest,
-        load_id=load_id,
-        held=one.proof.held,
-    )
-
-
-def _ends(proofs: Sequence[StreamProof]) -> list[tuple[str, str, LastRead]]:
-    return [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
+def _mark(state: RunState, proofs: Sequence[StreamProof]) -> None:
+    """Write how far streams were read, in the open transaction."""
+    marks = [
+        StreamWatermark(
+            profile=one.profile,
+            endpoint=one.endpoint.name,
+            newest=one.proof.newest,
+            load_id=one.load_id,
+            held=one.proof.held,
+        )
+        for one in proofs
+    ]
+    set_watermarks(state.lake, marks)
+    ends = [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
+    set_last_reads(state.lake, ends)
+    state.forget("meta.watermarks")
+    state.forget("meta.reads")
 
 
 def _earlier(lake: Lake, attempt: Attempt) -> Committed | None:

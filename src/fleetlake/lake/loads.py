@@ -170,11 +170,15 @@ class Proof:
 
 @dataclass(frozen=True)
 class StreamProof:
-    """What a load proves about a stream, without its rows."""
+    """What a load proves about a stream, without its rows.
+
+    `load_id` is that of the load, if it had new rows.
+    """
 
     endpoint: Endpoint
     profile: str
     proof: Proof
+    load_id: str | None = None
 
 
 @dataclass
@@ -202,8 +206,9 @@ class ShrinkRule:
 class Whole:
     """That a batch is the complete list, so any other record is gone.
 
-    For a fan-out, `asked` holds the ids of each walk. `digest` stands for what was read. With `may_ask_again`, nothing is committed if
-    the list has lost too many records, as limited by `shrink`, so that it can be read again.
+    For a fan-out, `asked` holds the ids of each walk. `digest` stands for what was read. With
+    `may_ask_again`, nothing is committed if the list has lost too many records, as limited by
+    `shrink`, so that it can be read again.
     """
 
     asked: Sequence[Sequence[int | str]] | None = None

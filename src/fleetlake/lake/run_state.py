@@ -33,8 +33,8 @@ from fleetlake.lake.watermarks import (
 
 Part = TypeVar("Part")
 
-_CHANGED_BY_LOADS = {"meta.watermarks", "meta.reads", "meta.intervals", "meta.lateness"}
-_CHANGED_BY_LOADS |= {"meta.capabilities", "meta.events", f"raw.{PUSHED.name}"}
+_CHANGED_BY_LOADS = {"meta.intervals", "meta.lateness", "meta.capabilities", "meta.events"}
+_CHANGED_BY_LOADS |= {f"raw.{PUSHED.name}"}
 
 
 class RunState:

@@ -1,6 +1,7 @@
 """What the streams of one run share, created before any of them starts."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import TypeVar
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.errors import LakeError
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
@@ -35,12 +37,16 @@ from fleetlake.service.clock import Clock, provable_until
 
 Result = TypeVar("Result")
 
+MARK_SECONDS = 10.0
+"""A run writes at least this often how far its streams were read; each time takes 0.1 s."""
+
 
 class LakeThread:
     """Commits the loads of one run while the next pages are being read.
 
-    A load without changes is not committed separately: `commit_proofs` commits what it proves at
-    the end of the run. `totals` counts what each endpoint's loads have changed so far.
+    A load without changes is not committed separately: what it proves waits for `commit_proofs`,
+    up to `MARK_SECONDS`, and so do the watermarks and ends of all loads. `totals` counts what each
+    endpoint's loads have changed so far.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class LakeThread:
     ) -> None:
         self._state, self._thread, self._clock, self._run_id = state, thread, clock, run_id
         self._waiting: list[StreamProof] = []
+        self._marked_at = time.monotonic()
         self._keys = KnownKeys()
         self._service_time: datetime | None = None
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
@@ -73,24 +80,31 @@ class LakeThread:
         Nothing is proven beyond the newest record time. Raises: LakeError.
         """
         self.note_service_time(proof.service_time)
-        limit, sure = provable_until(self._clock, self._service_time), proof
-        if limit is not None and (settled := proof.before(limit)) != proof:
-            # The end of the read says how far the stream is proven, so it waits with the rest.
-            sure = replace(settled, ends=None)
-        attempt, keys = Attempt(self._run_id), self._keys
-        commit = self.know(
-            lambda state: commit_load(
-                state, batch, sure, attempt, whole=whole, keys=keys, only_changes=True
-            )
+        limit = provable_until(self._clock, self._service_time)
+        sure = proof if limit is None else proof.before(limit)
+        attempt = Attempt(self._run_id)
+        commit = partial(
+            commit_load,
+            batch=batch,
+            proof=sure,
+            attempt=attempt,
+            whole=whole,
+            keys=self._keys,
+            only_changes=True,
+            has_marks=False,
         )
-        done = await asyncio.shield(commit)
+        done = await asyncio.shield(self.know(commit))
         if done.asks_again:
             return done
         if whole and whole.digest and done.snapshot and not done.unconfirmed:
             proof = replace(proof, held=HeldList(whole.digest, done.snapshot))
-        if done.is_nothing or sure is not proof:
-            self._waiting.append(StreamProof(batch.endpoint, batch.profile, proof))
+        if not done.is_nothing and sure.proven == proof.proven:
+            proof = replace(proof, proven={})
+        load_id = None if done.is_nothing else attempt.load_id
+        self._waiting.append(StreamProof(batch.endpoint, batch.profile, proof, load_id))
         self.totals[batch.endpoint.name] = self.totals[batch.endpoint.name].plus(done)
+        if time.monotonic() - self._marked_at >= MARK_SECONDS:
+            await self.commit_proofs()
         return done
 
     async def spare(self, endpoint: Endpoint, digest: str, proof: Proof) -> bool:
@@ -106,9 +120,7 @@ class LakeThread:
         if (found := await self.know(held)) is None:
             return False
         self.note_service_time(proof.service_time)
-        self._waiting.append(
-            StreamProof(endpoint, self._state.profile, replace(proof, held=found))
-        )
+        self._waiting.append(StreamProof(endpoint, self._state.profile, replace(proof, held=found)))
         return True
 
     def note_service_time(self, newest: datetime | None) -> None:
@@ -116,16 +128,22 @@ class LakeThread:
         self._service_time = max(filter(None, (self._service_time, newest)), default=None)
 
     async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
-        """Commit the proofs of loads without changes, up to the newest record time.
+        """Commit what waits, up to the newest record time; what lies behind it waits on.
 
         `also` makes the other writes at the end of the run, in the same transaction.
         """
+        self._marked_at = time.monotonic()
         limit = provable_until(self._clock, self._service_time)
+        waiting, self._waiting = self._waiting, []
         proofs = [
-            one if limit is None else replace(one, proof=one.proof.before(limit))
-            for one in self._waiting
+            one if limit is None else replace(one, proof=one.proof.before(limit)) for one in waiting
         ]
-        await self.know(lambda state: commit_proofs(state, proofs, also=also))
+        try:
+            await asyncio.shield(self.know(partial(commit_proofs, proofs=proofs, also=also)))
+        except LakeError:
+            self._waiting += waiting
+            raise
+        self._waiting += [one for one, sure in zip(waiting, proofs, strict=True) if one != sure]
 
 
 async def service_now(client: Client) -> datetime:

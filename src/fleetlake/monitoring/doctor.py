@@ -311,7 +311,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _disk(settings: Settings) -> str:
-    folder = _nearest(settings.lake.resolve())
+    folder = _nearest((settings.lake.resolve() / "dbt").parent)
     free = shutil.disk_usage(folder).free
     if free < LOW_DISK_BYTES:
         raise FleetlakeError(
