@@ -158,7 +158,7 @@ def test_a_list_that_another_account_reads_too_is_compared_each_time(fleet, comp
     assert compared() > 0
 
 
-def test_a_list_with_a_record_that_was_rejected_is_compared_each_time(fleet, compared):
+def test_a_list_with_a_record_that_was_rejected_is_compared_each_time(fleet):
     def unreadable(records: Records) -> Records:
         return [{**records[0], "id": None}, *records[1:]]
 

@@ -235,7 +235,7 @@ class Committed:
     held: int = 0
     is_noted: bool = False
     asks_again: bool = False
-    snapshot: int | None = None
+    snapshot: int | None = field(default=None, compare=False)
 
     def plus(self, later: Self) -> Self:
         """Return the sum of both; `unconfirmed` and `held` come from the later one."""

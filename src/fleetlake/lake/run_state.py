@@ -117,7 +117,8 @@ class RunState:
             mark = self.marks.get(endpoint.name)
             if not mark or not mark.held or mark.held.digest != digest:
                 return False
-            if self.is_read_by_others(endpoint):  # a record may pass to this account with time
+            # Missing records may be back, and another account's may pass to this one with time.
+            if self.unconfirmed.get(endpoint.name) or self.is_read_by_others(endpoint):
                 return False
             since, changed = self._part("changes", lambda: last_changes(self.lake), (0, {}))
             newest = max(changed.get(f"raw.{endpoint.name}", 0), changed.get("meta.tombstones", 0))

@@ -52,7 +52,8 @@ def outcome_line(outcome: Outcome) -> str:
         return (
             f"{name}: not due, because pushes bring it ({counted(outcome.spared, 'call')} spared)"
         )
-    words = ("versions added", "ended") if _has_versions(outcome) else ("added", "changed")
+    has_ends = outcome.changed and _has_versions(outcome)
+    words = ("versions added", "ended") if has_ends else ("added", "changed")
     changes = _changes(words, [outcome]) or "nothing new"
     return f"{name}: {changes} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
 

@@ -82,18 +82,17 @@ class LakeThread:
         self.note_service_time(proof.service_time)
         limit = provable_until(self._clock, self._service_time)
         sure = proof if limit is None else proof.before(limit)
-        attempt = Attempt(self._run_id)
-        commit = partial(
-            commit_load,
-            batch=batch,
-            proof=sure,
-            attempt=attempt,
-            whole=whole,
-            keys=self._keys,
-            only_changes=True,
-            has_marks=False,
+        attempt, keys = Attempt(self._run_id), self._keys
+        commit = self.know(
+            lambda state: commit_load(
+                *(state, batch, sure, attempt),
+                whole=whole,
+                keys=keys,
+                only_changes=True,
+                has_marks=False,
+            )
         )
-        done = await asyncio.shield(self.know(commit))
+        done = await asyncio.shield(commit)
         if done.asks_again:
             return done
         if whole and whole.digest and done.snapshot and not done.unconfirmed:
