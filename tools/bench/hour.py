@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.bench.cases import environment
 from tools.bench.figures import ABSENT, Figures, Report, Result, Section, ratio
-from tools.bench.fleet import KEYS, Fleet
+from tools.bench.fleet import KEYS, START, Fleet
 from tools.bench.measure import measure
 from tools.bench.records import ready
 
@@ -72,6 +72,7 @@ def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
     """Let a fleet of a size live for some hours, and measure what each of them costs."""
     section = Section(name=f"{routers} hour", title=f"{routers:,} routers")
     options = ["--port", "0", "--routers", str(routers), "--days", "3", "--speed", "0"]
+    options += ["--now", START.isoformat()]
     with ExitStack() as stack:
         fleets = []
         for version in versions:
@@ -81,7 +82,7 @@ def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
             env = environment(
                 base_url=f"{url}/api/v2/",
                 v3_base_url=f"{url}/api/v3",
-                v3_token="simulated",
+                v3_token="simulator-token",
                 calls_per_minute="0",
                 clock="service",
                 **{name: str(folder / name) for name in names},

@@ -10,6 +10,7 @@ from tools.bench import profiled
 from tools.bench.cases import DLT_PYTHON
 from tools.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
 from tools.bench.fleet_report import FLEET_REPORT, growth_table
+from tools.bench.hour import HOUR_REPORT
 from tools.bench.ratios import panels, peers_of, ratio_table
 from tools.blocks import filled
 
@@ -40,6 +41,7 @@ def growth(path: Path) -> str:
 BLOCKS = {
     "bench-ratios": partial(ratios, HERE / "figures.json"),
     "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
+    "bench-hour": partial(tables, HERE / "hour.json", HOUR_REPORT),
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
     "bench-fleet": partial(tables, HERE / "fleet.json", FLEET_REPORT),
     "bench-fleet-growth": partial(growth, HERE / "fleet.json"),

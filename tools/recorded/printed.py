@@ -86,6 +86,9 @@ _PASSING = ("2026-06-15 12:20", "2026-06-17 11:40")
 _EMPTY = re.compile(r"│ never|^default,\w+,0,,|\"} 0[.]0$|^[┏┡└]|^… ")
 """Streams that were never loaded, the rules of tables, and the progress of what takes long."""
 
+_STREAM_END = re.compile(r"\w+: .*\(\d+ calls?, <figure> s\)$")
+"""Streams of one load end in any order."""
+
 
 def lines_of(text: str, folder: Path) -> list[str]:
     """Return the lines of an output with marks in place of what differs from run to run."""
@@ -93,7 +96,9 @@ def lines_of(text: str, folder: Path) -> list[str]:
     for pattern, mark in _MARKS:
         text = re.sub(pattern, mark, text)
     lines = [re.sub(r"[ ━─]+", " ", line).strip() for line in text.splitlines()]
-    return [line for line in lines if line and not _EMPTY.search(line)]
+    lines = [line for line in lines if line and not _EMPTY.search(line)]
+    ended = iter(sorted(line for line in lines if _STREAM_END.match(line)))
+    return [next(ended) if _STREAM_END.match(line) else line for line in lines]
 
 
 def _as_mark(moment: re.Match[str]) -> str:

@@ -112,7 +112,7 @@ ALERTS: tuple[Step, ...] = (
     ("alerts", "watch", "--no-follow"), ("alerts", "drain"),
 )  # fmt: skip
 
-_RANDOM = {"load_id", "run_id", "journal_id", "folder"}
+_RANDOM = {"load_id", "run_id", "journal_id", "folder", "list_digest", "list_snapshot"}
 _META = "; ".join(
     f"select {', '.join(column for column in columns if column not in _RANDOM)} "
     f"from meta.{table} order by all"
