@@ -35,7 +35,7 @@ def commit_load(
     whole: Whole | None = None,
     keys: KnownKeys | None = None,
     only_changes: bool = False,
-    has_marks: bool = True,
+    is_marked: bool = True,
     also: Callable[[Lake], None] | None = None,
 ) -> Committed:
     """Commit a load exactly once, however often this is called with the same `attempt`.
@@ -43,9 +43,8 @@ def commit_load(
     `whole` says that the batch is a complete list. `keys` is what the run knows of the tables'
     keys; pass the same one with each load of a run. With `only_changes`, a load without new rows is
     not committed; `commit_proofs` later commits what many such loads prove, in one transaction.
-    Without `has_marks`, it also writes the watermark and the end of the read later: a load that is
-    killed before that reads its last range once more. `also` makes further writes in the
-    transaction.
+    Unless it `is_marked`, that also writes when the stream was read. `also` makes further writes in
+    the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -67,7 +66,7 @@ def commit_load(
                     lake.roll_back()
                     return earlier
                 _write_proofs(lake, batch, proof, attempt, committed)
-                if has_marks and batch.endpoint.is_requested:  # a push proves nothing else
+                if is_marked and batch.endpoint.is_requested:  # a push proves nothing else
                     load_id = attempt.load_id
                     _mark(state, [StreamProof(batch.endpoint, batch.profile, proof, load_id)])
                 if committed.added or proof.proven:

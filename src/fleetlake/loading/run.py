@@ -45,8 +45,8 @@ class LakeThread:
     """Commits the loads of one run while the next pages are being read.
 
     A load without changes is not committed separately: what it proves waits for `commit_proofs`,
-    up to `MARK_SECONDS`, and so do the watermarks and ends of all loads. `totals` counts what each
-    endpoint's loads have changed so far.
+    up to `MARK_SECONDS`, and so do the ends of all reads and when lists were read. `totals` counts
+    what each endpoint's loads have changed so far.
     """
 
     def __init__(
@@ -82,6 +82,8 @@ class LakeThread:
         self.note_service_time(proof.service_time)
         limit = provable_until(self._clock, self._service_time)
         sure = proof if limit is None else proof.before(limit)
+        # The end of a read says how far all of it is proven, so it waits for the other proofs.
+        sure = replace(sure, ends=None)
         attempt, keys = Attempt(self._run_id), self._keys
         commit = self.know(
             lambda state: commit_load(
@@ -89,7 +91,7 @@ class LakeThread:
                 whole=whole,
                 keys=keys,
                 only_changes=True,
-                has_marks=False,
+                is_marked=not batch.endpoint.is_snapshot,
             )
         )
         done = await asyncio.shield(commit)
