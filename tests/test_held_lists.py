@@ -130,8 +130,8 @@ def test_a_list_is_compared_once_something_was_erased_or_its_snapshots_have_expi
 
     fleet.ingest("routers")
     assert compared() == 0
-    in_lake(fleet, "update meta.reads set swept_at = swept_at")
-    in_lake(fleet, "update meta.reads set swept_at = swept_at")
+    in_lake(fleet, "update meta.watermarks set load_id = load_id")
+    in_lake(fleet, "update meta.watermarks set load_id = load_id")
     with open_lake(fleet.settings().lake) as lake:
         [(newest,)] = lake.rows("select id from lake.current_snapshot()")
         lake.execute(f"call ducklake_expire_snapshots('lake', versions => [{newest - 1}])")

@@ -181,7 +181,8 @@ def test_an_interrupted_publish_leaves_the_old_snapshot(lake, published, monkeyp
 def test_the_description_has_rows_columns_and_the_watermark_of_each_stream(lake, published):
     with open_lake(lake) as opened:
         opened.execute(
-            "insert into meta.watermarks values ('default', 'alerts', ?, 'load', now())",
+            "insert into meta.watermarks by name select 'default' as account_profile, "
+            "'alerts' as endpoint, ?::timestamptz as watermark_at, now() as updated_at",
             [datetime(2026, 11, 1, tzinfo=UTC)],
         )
     publish(lake, published)

@@ -89,57 +89,11 @@ def read_snapshot(lake: OpenLake) -> tuple[int, str]:
     return int(number), str(made_at)
 
 
-def changed_tables(
-    lake: OpenLake, after: int, until: int, *, made_at: str | None = None
-) -> frozenset[str] | None:
-    """Return the tables that commits changed after one snapshot, up to another.
-
-    None means unknown: some of these snapshots have expired, the lake was restored from an earlier
-    state, or the first snapshot was not made at `made_at`, so it is one of another lake.
-    """
-    commits = lake.rows(
-        "select snapshot_id, snapshot_time::varchar, flatten(map_values(changes)) "
-        "from lake.snapshots() where snapshot_id between ? and ?",
-        [after, until],
-    )
-    later = [changes for number, _, changes in commits if number > after]
-    times = {made_at and at for number, at, _ in commits if number == after} or {None}
-    if len(later) != until - after or made_at not in times:
-        return None
-    # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
-    # compaction counts as a change although it changes no rows. That costs a needless check.
-    changed = {what.replace('"', "") for changes in later for what in changes}
-    tables = lake.rows(
-        "select t.table_id::varchar, s.schema_name || '.' || t.table_name "
-        f"from {_table('table')} t join {_table('schema')} s using (schema_id)"
-    )
-    return frozenset(name for number, name in tables if {number, name} & changed)
-
-
-_FIRST = f"""
-select min(id) from (
-    select snapshot_id as id, snapshot_id + row_number() over (order by snapshot_id desc) as place,
-        max(snapshot_id) over () as newest
-    from {_table("snapshot")}
-) where place = newest + 1
-"""
-_LAST_CHANGES = f"""
-select s.schema_name || '.' || t.table_name, max(c.snapshot_id)
-from (
-    select snapshot_id, unnest(regexp_extract_all(changes_made, ':([0-9]+)', 1))::bigint as table_id
-    from {_table("snapshot_changes")} where snapshot_id > ?
-) c, {_NAMED} and t.table_id = c.table_id
-group by all
-"""
-
-
-def last_changes(lake: OpenLake) -> tuple[int, dict[str, int]]:
-    """Return the snapshot after which none has expired, and when each table last changed since.
-
-    The latter are the numbers of snapshots, by table.
-    """
-    [(first,)] = lake.rows(_FIRST)
-    return int(first), dict(lake.rows(_LAST_CHANGES, [first]))
+TABLE_IDS = (
+    "select t.table_id::varchar, s.schema_name || '.' || t.table_name "
+    f"from {_table('table')} t join {_table('schema')} s using (schema_id)"
+)
+"""The names of all tables that ever were, by id, as `lake.snapshots()` names them."""
 
 
 _NOT_LAST_OF_HOUR = f"""

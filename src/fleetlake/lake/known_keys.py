@@ -29,8 +29,9 @@ import pyarrow as pa
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import changed_tables, time_range
+from fleetlake.lake.ducklake import time_range
 from fleetlake.lake.loads import instant_of, ticks_at, ticks_of
+from fleetlake.lake.table_changes import changed_tables
 
 Hashes = npt.NDArray[np.uint64]
 

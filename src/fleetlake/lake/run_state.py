@@ -17,11 +17,12 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import UNUSED_TABLES, last_changes
+from fleetlake.lake.ducklake import UNUSED_TABLES
 from fleetlake.lake.evolution.promotions import Promotion, promotions, retyped_kinds, widened
 from fleetlake.lake.evolution.registry import added_columns
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.retention_rules import kept_from
+from fleetlake.lake.table_changes import last_changes
 from fleetlake.lake.tombstones import Tombstones, read_tombstones
 from fleetlake.lake.watermarks import (
     ReadRow,
@@ -120,9 +121,11 @@ class RunState:
             # Missing records may be back, and another account's may pass to this one with time.
             if self.unconfirmed.get(endpoint.name) or self.is_read_by_others(endpoint):
                 return False
-            since, changed = self._part("changes", lambda: last_changes(self.lake), (0, {}))
-            newest = max(changed.get(f"raw.{endpoint.name}", 0), changed.get("meta.tombstones", 0))
-            return max(newest, since) <= mark.held.snapshot <= (self.snapshot or 0)
+            held = [one.held.snapshot for one in self.marks.values() if one.held]
+            changes = partial(last_changes, self.lake, min(held))
+            known, last = self._part("changes", changes, (0, {}))
+            newest = max(last.get(f"raw.{endpoint.name}", 0), last.get("meta.tombstones", 0))
+            return max(newest, known) <= mark.held.snapshot <= (self.snapshot or 0)
 
     def watermark(self, endpoint: Endpoint) -> datetime | None:
         """Return the newest event time committed, or None before the first load."""

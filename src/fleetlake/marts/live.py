@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.ducklake import changed_tables, newest_snapshot
+from fleetlake.lake.ducklake import newest_snapshot
+from fleetlake.lake.table_changes import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts

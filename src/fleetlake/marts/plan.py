@@ -9,7 +9,7 @@ import duckdb
 
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import count_removals
-from fleetlake.lake.ducklake import changed_tables
+from fleetlake.lake.table_changes import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.io_faults import io_fault

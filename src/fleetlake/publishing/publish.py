@@ -29,10 +29,11 @@ from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import ONE_THREAD
-from fleetlake.lake.ducklake import changed_tables, columns_in, files_of, read_snapshot
+from fleetlake.lake.ducklake import columns_in, files_of, read_snapshot
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.run_log import stale_marts
+from fleetlake.lake.table_changes import changed_tables
 from fleetlake.lake_address import LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
