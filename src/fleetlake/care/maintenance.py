@@ -24,6 +24,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import delete_older, drop_other_rules, kept_from
+from fleetlake.lake.tables import set_file_options
 from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
@@ -104,6 +105,7 @@ def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) ->
     `all_locks`. The steps must stay in this order; the module's docstring says why.
     """
     with one_thread(lake), lake.transaction():
+        set_file_options(lake)
         ducklake.flush_rows(lake)
     before = _files(lake)
     with lake.transaction():

@@ -190,9 +190,15 @@ def _append(lake: Lake, batch: Batch, load_id: str, keys: KnownKeys) -> Committe
 def _insert(
     lake: Lake, batch: Batch, load_id: str, rows: str, parameters: Sequence[datetime]
 ) -> Committed:
-    """Insert the rows that this SQL selects."""
+    """Insert the rows that this SQL selects; those of many devices in the order of these.
+
+    Ordered, the files of the sample tables have 3 to 4 % fewer bytes.
+    """
+    endpoint, order = batch.endpoint, ""
+    if len(endpoint.key) > 1:
+        order = f"order by {quoted(endpoint.key[0])}, {quoted(str(endpoint.event_time))}"
     [(added,)] = lake.rows(
-        f"insert into raw.{batch.endpoint.name} by name select *, {_PROVENANCE} from ({rows})",
+        f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE} from ({rows}) {order}",
         [batch.profile, load_id, *parameters],
     )
     return Committed(added, 0, 0)
