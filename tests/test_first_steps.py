@@ -1,6 +1,7 @@
 """What a new user sees: folders without a lake, lakes without a row."""
 
 import json
+import re
 import shutil
 import sqlite3
 import sys
@@ -182,8 +183,20 @@ def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
     shown = CliRunner().invoke(app, ["ingest", "--plan"])
 
     assert shown.exit_code == 0
-    assert "not known before a first load" in shown.output
+    assert "a first load depend on the fleet" in shown.output
     assert "0 calls" not in shown.output
+
+
+def test_a_plan_of_a_fleet_needs_no_lake_and_says_what_a_freshness_costs(place: Path) -> None:
+    shown = CliRunner().invoke(app, ["ingest", "--plan", "--fleet", "10000"])
+
+    said = " ".join(shown.output.split())
+    costs = [int(n.replace(",", "")) for n in re.findall(r"every \d+ h: ([\d,]+) calls", said)]
+    assert shown.exit_code == 0
+    assert not place.exists()
+    assert costs[0] > 20_000
+    assert 5_000 > costs[1] > costs[2]
+    assert "The first load: at least" in said
 
 
 @pytest.mark.parametrize("words", ["ingest", "backfill alerts --from 2026-11-01 --to 2026-11-02"])

@@ -11,13 +11,9 @@ from fleetlake.lake.lateness import measured_lateness
 from fleetlake.planning.coverage import (
     LOOKBACK,
     SWEEP,
-    SWEEP_LOOKBACK,
     lookback_for,
-    needs_request,
-    sweep_from,
     unsettled,
 )
-from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.support.sim import NOW, Sim
 from tests.test_load import SETTLE, key_of, keys_in
 
@@ -132,23 +128,3 @@ def test_the_lookback_follows_the_lateness_between_a_floor_and_a_day(
 ) -> None:
     assert lookback_for(lateness) == lookback
     assert unsettled(NOW, lateness).end - unsettled(NOW, lateness).start == lookback
-
-
-def test_a_sweep_is_due_once_a_day() -> None:
-    assert sweep_from(NOW - SWEEP + timedelta(seconds=1), [], now=NOW) is None
-    assert sweep_from(NOW - SWEEP, [], now=NOW) == NOW - SWEEP - SWEEP_LOOKBACK
-
-
-def test_a_sweep_after_an_outage_omits_nothing_and_one_after_other_shards_is_not_longer() -> None:
-    week_ago = NOW - timedelta(days=7)
-
-    after_outage = sweep_from(week_ago, [[Interval(BEGINNING, week_ago + SWEEP)]], now=NOW)
-    after_others = sweep_from(week_ago, [[Interval(BEGINNING, NOW - LOOKBACK)]], now=NOW)
-
-    assert after_outage == week_ago - SWEEP_LOOKBACK
-    assert after_others == NOW - LOOKBACK - SWEEP - SWEEP_LOOKBACK
-
-
-def test_an_unknown_id_is_requested() -> None:
-    assert needs_request([], moved_at=NOW)
-    assert needs_request([unsettled(NOW, None)], moved_at=None)

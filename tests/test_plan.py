@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from fleetlake.planning.coverage import (
     LOOKBACK,
     SETTLE,
-    SWEEP,
-    SWEEP_LOOKBACK,
     before,
     still_to_read,
-    sweep_from,
     unsettled,
 )
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
@@ -66,14 +63,6 @@ def test_a_change_newer_than_the_proven_range_leaves_no_hole():
     wanted = still_to_read(proven, now=NOW, again_from=NOW - SETTLE)
 
     assert wanted == [Interval(NOW - DAY, NOW - SETTLE)]
-
-
-def test_a_sweep_skips_what_other_shards_have_swept():
-    newest, older = minutes_ago(9000, 10), minutes_ago(9000, 4000)
-
-    start = sweep_from(NOW - 5 * DAY, [[older], [newest]], now=NOW)
-
-    assert start == newest.end - SWEEP - SWEEP_LOOKBACK
 
 
 def test_a_clock_set_back_requests_nothing_beyond_it():

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.status import STALE_AFTER, summary_lines
+from fleetlake.cli.status import STALE_AFTER, freshness_note, summary_lines
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
@@ -102,6 +102,22 @@ def test_what_needs_no_action_is_noted_below_the_table_of_each_account(
         "this account has no access to it.",
     ]
     assert sum("activity_logs: " in line for line in lines) == 0
+
+
+@pytest.mark.parametrize(
+    ("hours", "asked"), [("6", "every 6 h: about 1,667 calls an hour"), ("0", "at each load")]
+)
+def test_a_list_read_device_by_device_says_how_far_each_is_proven_and_what_that_costs(
+    monkeypatch: pytest.MonkeyPatch, hours: str, asked: str
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_FRESHNESS__ROUTER_LOGS", hours)
+    behind = NOW - timedelta(hours=6)
+    logs = replace(GOOD, endpoint="router_logs", devices=10_000, complete_until=behind)
+
+    assert freshness_note(logs) == (
+        f"each of 10,000 devices is proven until 2026-06-15 06:00 or later, and asked {asked}"
+    )
+    assert reported(logs)[0].startswith("Nothing is missing")
 
 
 def test_a_stream_whose_first_load_was_stopped_is_reported_as_partly_loaded() -> None:

@@ -23,6 +23,7 @@ import pytest
 
 from tests.flows.alone import Alone, put_alone
 from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at
+from tests.support.sim import AT_EACH_LOAD
 from tests.support.waiting import wait_for
 
 if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the project's folder
@@ -71,6 +72,7 @@ class RemoteSim:
             "FLEETLAKE_STATE": str(folder / "state"),
             "FLEETLAKE_CALLS_PER_MINUTE": "0",
             "FLEETLAKE_CLOCK": "service",
+            **{f"FLEETLAKE_FRESHNESS__{name.upper()}": "0" for name in AT_EACH_LOAD},
         }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.sim import KEYS
+from tests.support.sim import AT_EACH_LOAD, KEYS
 
 
 @dataclass
@@ -79,6 +79,7 @@ def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
         "push_secrets_file": folder / "push-secrets",
         "calls_per_minute": 0,
         "clock": "service",
+        **{f"freshness__{name}": hours for name, hours in AT_EACH_LOAD.items()},
         **settings,
     }
     named = {f"FLEETLAKE_{name.upper()}": str(value) for name, value in own.items()}

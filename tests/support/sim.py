@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
@@ -35,6 +36,10 @@ KEYS = {
     "mgr_api_key": "admin-key",
     "v3_token": "simulator-token",
 }
+
+
+AT_EACH_LOAD = {e.name: 0 for e in ENDPOINTS.values() if e.is_divisible}
+"""Freshness of lists that are read device by device: each load asks each device."""
 
 
 @dataclass
@@ -92,6 +97,7 @@ class Sim:
             "state": self.folder / "state",
             "push_journal": self.folder / "push-journal",
             "calls_per_minute": 0,
+            "freshness": AT_EACH_LOAD,
             "clock": "service",  # the simulated clock stands still
             **KEYS,
             **changes,

@@ -14,7 +14,11 @@ devices (`ingest --shard`) into a shared lake; lists and events always belong to
 The lake must have every record of a list or an event that the simulator made, and every sample of
 `COMPARED` routers. Fixes need one call per router that moved, so of more than `LARGEST_WHOLE`
 routers the samples of one share in twelve are read. Router logs need the same calls and are left
-out.
+out. All of this asks each device at each load.
+
+The part `day` is measured alone (`--parts day`): 24 hourly loads of alerts and of all that is read
+device by device, router logs too, each device as often as its default freshness says. A last load
+asks each device, so that the rows can be compared.
 
 A large fleet takes hours, so the parts of a day can be measured alone (`--parts`), and sections one
 by one: those of other sizes in the file stay.
@@ -36,7 +40,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from fleetlake.endpoints import ENDPOINTS, requested_endpoints
+from fleetlake.endpoints import ALERTS, ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.intervals import BEGINNING
@@ -54,6 +58,7 @@ SHARED_SIZE = 10_000
 WORKERS = (1, 2, 4)
 PARTS = ("lists", "samples", "marts")
 """What is measured of a day: lists and events, samples, and build with publish."""
+DAY = "day"
 COMPARED = 24
 LARGEST_WHOLE = 20_000
 TWELFTH = Shard(1, 12)
@@ -66,6 +71,7 @@ KEYS = {
     "mgr_api_key": "admin-key",
 }
 
+AT_EACH_LOAD = {f"freshness__{e.name}": "0" for e in requested_endpoints() if e.is_divisible}
 _V2 = [e for e in requested_endpoints() if e.api is Api.V2]
 LOGS = ENDPOINTS["router_logs"]
 WHOLE = tuple(e for e in _V2 if not e.is_divisible)
@@ -117,6 +123,18 @@ class Fleet:
         name = "ingest samples" + (", a twelfth" if self.shares == [TWELFTH] else "")
         named = [*(e.name for e in SERIES), *sorted(MOVED), *options]
         self._ingest(name, run, [[*named, "--shard", str(share)] for share in self.shares])
+
+    def follow_a_day(self) -> None:
+        """Measure a first load and 24 hourly ones; then ask each device, and compare."""
+        everything = [*(e.name for e in (*SERIES, LOGS)), *sorted(MOVED), ALERTS.name]
+        since = f"{START - HOUR:%Y-%m-%dT%H:%M:%S}"
+        self._ingest("ingest by device", "first", [[*everything, "--since", since]])
+        for _ in range(24):
+            self.advance()
+            self._ingest("ingest by device", "each hour", [everything])
+        self.environment |= {f"FLEETLAKE_{k.upper()}": v for k, v in AT_EACH_LOAD.items()}
+        self._ingest("ingest by device", "each device", [everything])
+        self._check_samples((*SERIES, LOGS))
 
     def _ingest(self, name: str, run: str, workers: Sequence[Sequence[str]]) -> None:
         """Measure workers: the sum of their CPU, the memory of the largest."""
@@ -174,10 +192,10 @@ class Fleet:
         held = {row["id"] for row in self.rows(f"select id from raw.{endpoint.name}")}
         self._compare(endpoint.name, len(held & made), len(made))
 
-    def _check_samples(self) -> None:
+    def _check_samples(self, series: Sequence[Endpoint] = SERIES) -> None:
         routers = [r["id"] for r in self.rows("select id from raw.routers order by id")]
         some = routers[:: max(1, len(routers) // COMPARED)]
-        for endpoint in SERIES:
+        for endpoint in series:
             near = self._devices(endpoint, some)
             ids = [id_ for id_ in near if any(share.has(id_) for share in self.shares)]
             made = sum(self._made(endpoint, device=str(id_)) for id_ in ids)
@@ -240,6 +258,10 @@ def _together(taken: Sequence[Measure]) -> Measure:
 
 def live(fleet: Fleet) -> Iterator[Section]:
     """Let a fleet live, and its lake follow; yield what was measured whenever it was checked."""
+    if DAY in fleet.parts:
+        fleet.follow_a_day()
+        yield fleet.section
+        return
     fleet.ingest_whole("a day")
     fleet.ingest_samples("an hour", "--since", f"{START - HOUR:%Y-%m-%dT%H:%M:%S}")
     fleet.check()
@@ -284,6 +306,7 @@ def bench(
             state=str(folder / "state"),
             calls_per_minute="0",
             clock="service",
+            **({} if DAY in parts else AT_EACH_LOAD),
             **lake,
             **KEYS,
         )
@@ -320,7 +343,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-fleet", description=__doc__)
     parser.add_argument("--routers", type=int, nargs="+", help=f"instead of {SIZES}")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=(*PARTS, DAY), default=PARTS)
     parser.add_argument("--place", choices=("folder", "shared"), help="instead of both")
     parser.add_argument("--page", action="store_true", help="render the README's tables and plot")
     options = parser.parse_args()

@@ -72,6 +72,14 @@ def ingest(
     plan: Annotated[
         bool, typer.Option("--plan", help="Forecast calls and minutes without calling the service.")
     ] = False,
+    fleet: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="ROUTERS",
+            help="With --plan: forecast an hour, and the first load, of a fleet of this size.",
+        ),
+    ] = None,
 ) -> None:
     """Copy everything new from the service into the lake.
 
@@ -107,6 +115,11 @@ def ingest(
         raise UsageError(f"--shard: {error}.") from None
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
+    if fleet and not plan:
+        raise UsageError("--fleet is for forecasts: add --plan.")
+    if fleet:
+        _print_fleet(settings, endpoints or [], fleet, output)
+        return
     if plan:
         _print_plan(settings, endpoints or [], since, output)
         return
@@ -163,6 +176,47 @@ def _print_plan(
         print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
 
 
+def _print_fleet(
+    settings: "Settings", names: list[str], routers: int, output: OutputFormat
+) -> None:
+    """Print the forecast of an hour of a fleet, and what other freshness would cost."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table
+    from fleetlake.loading.forecast import ONE_PER_CALL, plan_fleet
+    from fleetlake.text.wording import counted, duration_in_words
+
+    limit = settings.calls_per_minute
+
+    def total(chosen: "Settings", *, is_first: bool = False) -> str:
+        found = plan_fleet(chosen, names, routers=routers, is_first=is_first)
+        calls = sum(one.calls or 0 for one in found)
+        minutes = f", {_duration(calls / limit)} at {limit:,} calls a minute" if limit else ""
+        return f"{counted(calls, 'call')}{minutes}"
+
+    found = plan_fleet(settings, names, routers=routers)
+    if output is not OutputFormat.TABLE:
+        records = [
+            (settings.profile, f.endpoint, None, None, f.calls, _minutes(f, limit)) for f in found
+        ]
+        print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
+        return
+    columns = ("endpoint", "each device asked every", "calls an hour", "minutes")
+    rows = [
+        (f.endpoint, f.unread and duration_in_words(f.unread), f.calls, _minutes(f, limit))
+        for f in found
+    ]
+    screen = console()
+    screen.print(table("", columns, rows))
+    screen.print(f"Each hour: {total(settings)}.")
+    for hours in (1, 6, 24):
+        chosen = settings.model_copy(update={"freshness": dict.fromkeys(ONE_PER_CALL, hours)})
+        screen.print(f"With {' and '.join(ONE_PER_CALL)} every {hours} h: {total(chosen)}.")
+    screen.print(
+        f"The first load: at least {total(settings, is_first=True)}, and one call for every 500 "
+        "records that the service holds. The service was not called."
+    )
+
+
 def _plan_row(forecast: "CallForecast", limit: int) -> tuple[object, ...]:
     from fleetlake.text.wording import duration_in_words
 
@@ -188,7 +242,7 @@ def _plan_summary(found: Sequence["CallForecast"], limit: int) -> str:
     calls = sum(f.calls or 0 for f in found)
     is_partial = any(f.calls is None for f in found)
     if is_partial and not calls:
-        total = "Calls and minutes are not known before a first load"
+        total = "Calls and minutes of a first load depend on the fleet: add --fleet ROUTERS"
     else:
         total = f"{'At least' if is_partial else 'About'} {counted(calls, 'call')}"
         total += f", {_duration(calls / limit)} at {limit:,} calls a minute" if limit else ""

@@ -1,5 +1,6 @@
 """`fleetlake status`: is anything missing, and how far is each stream read?"""
 
+import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -268,6 +269,8 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
     from fleetlake.planning.intervals import BEGINNING
     from fleetlake.text.wording import counted
 
+    if stream.devices and stream.complete_until:
+        yield freshness_note(stream)
     if stream.complete_from not in {None, BEGINNING}:
         yield f"complete from {stream.complete_from:%Y-%m-%d %H:%M} on"
     if stream.retention:
@@ -282,6 +285,23 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
         yield f"{members} without a column (`fleetlake records columns list`)"
     if stream.unavailable:
         yield "this account has no access to it"
+
+
+def freshness_note(stream: "StreamStatus") -> str:
+    """Return how far every device of a list is proven, how often it is asked, and the cost."""
+    from fleetlake.endpoints import ENDPOINTS
+    from fleetlake.endpoints.relations import freshness_of
+    from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
+
+    until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
+    fan_out = ENDPOINTS[stream.endpoint].fan_out
+    hours = freshness_of(load_settings().freshness)[stream.endpoint] / timedelta(hours=1)
+    proven = f"each of {counted(stream.devices or 0, 'device')} is proven until {until} or later"
+    if not hours or fan_out is None:
+        return f"{proven}, and asked at each load"
+    calls = math.ceil((stream.devices or 0) / fan_out.ids_per_call / hours)
+    return f"{proven}, and asked every {hours:g} h: about {counted(calls, 'call')} an hour"
 
 
 def _name(stream: "StreamStatus") -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 from pydantic import SecretStr
 
+from fleetlake.endpoints.relations import freshness_of
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.machine.atomic_files import write_atomically
@@ -134,6 +135,7 @@ def demo_settings(settings: Settings, url: str) -> Settings:
             "mgr_api_key": SecretStr("admin-key"),
             "calls_per_minute": 0,
             "clock": ClockTrust.SERVICE,
+            "freshness": dict.fromkeys(freshness_of({}), 0),  # few devices: ask each at each load
         }
     )
 

@@ -24,14 +24,44 @@ TIMEUUID_WINDOW = WindowFilters(start="created_at_timeuuid__gte", end="created_a
 METRICS_MOVED = Moved(endpoint="net_device_metrics", id="net_device_id", at="update_ts")
 PLACE_MOVED = Moved(endpoint="locations", id="router_id", at="updated_at")
 
+URGENT = (
+    *("connection_state", "failover_event", "system_error"),
+    *("reboot_status_change", "alt_reboot_status_change"),
+)
+"""Alerts that a router's log explains. Any alert would double the calls for router logs."""
+
+ROUTER_URGED = (
+    Moved(endpoint="routers", id="id", at="state_updated_at"),
+    Moved(endpoint="alerts", id="router_id", at="created_at", types=URGENT),
+    Moved(endpoint="pushed_alerts", id="router_id", at="alerted_at", types=URGENT),
+)
+
+SEVERAL_PER_CALL = timedelta(hours=1)
+ONE_PER_CALL = timedelta(hours=6)
+"""Default freshness; a list that is read one device a call costs a hundred times as many calls."""
+
 PER_INTERFACE = FanOut(
     parameter="net_device__in",
     source="net_devices",
     partition="net_device_id",
+    freshness=SEVERAL_PER_CALL,
     moved=METRICS_MOVED,
 )
-ONE_ROUTER = FanOut(parameter="router", source="routers", ids_per_call=1, partition="router_id")
-PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_id")
+ONE_ROUTER = FanOut(
+    parameter="router",
+    source="routers",
+    ids_per_call=1,
+    partition="router_id",
+    freshness=ONE_PER_CALL,
+    urged_by=ROUTER_URGED,
+)
+PER_ROUTER = FanOut(
+    parameter="router__in",
+    source="routers",
+    partition="router_id",
+    freshness=SEVERAL_PER_CALL,
+    urged_by=ROUTER_URGED,
+)
 
 PUSHED_LISTS = ("alerts", "data", "objects")
 """Members of a pushed message that may hold its alerts; the contract does not show the body."""
@@ -131,6 +161,7 @@ ROWS = (
             ids_per_call=1,
             partition="router_id",
             is_stamped=True,
+            freshness=ONE_PER_CALL,
             moved=PLACE_MOVED,
         ),
         columns=columns_of(

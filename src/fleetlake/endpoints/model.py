@@ -86,11 +86,15 @@ class WindowFilters:
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """A bulk list that shows which ids have changed: its table, and two of its columns."""
+    """A list that shows when something happened to an id: its table, and two of its columns.
+
+    Only records of these `types` count, if there are any.
+    """
 
     endpoint: str
     id: str
     at: str
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +104,11 @@ class FanOut:
     `source` names that endpoint; its key is the id. With `listed_in`, the ids are those in these
     columns of it. `parameter` takes one id if `ids_per_call` is 1, otherwise a list. `partition` is
     the column of the id. `is_stamped` means that the record does not contain the id, so it is taken
-    from the call. With `moved`, ids that have not changed according to a bulk list are not
-    requested.
+    from the call.
+
+    An id's records are at most about `freshness` old, unless the settings say otherwise. With
+    `moved`, ids that have not changed according to a bulk list are not requested. An id is
+    requested earlier after an event in one of the lists `urged_by`.
     """
 
     parameter: str
@@ -109,7 +116,9 @@ class FanOut:
     ids_per_call: int = MAX_IDS_PER_CALL
     partition: str
     is_stamped: bool = False
+    freshness: timedelta = timedelta(0)
     moved: Moved | None = None
+    urged_by: tuple[Moved, ...] = ()
     listed_in: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -4,13 +4,15 @@ A column `router_id` names a router wherever it is. Endpoints are loaded togethe
 properties, so a new row in the table joins a group, and gets a schedule, automatically.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Api, Endpoint, Mode
+from fleetlake.errors import SettingsError
 from fleetlake.settings import load_settings
 
 
@@ -123,6 +125,24 @@ def mentions(thing: Thing, id_: object) -> Iterator[str]:
 
 _ID_LISTS = {Thing.USER: ("email_destinations",), Thing.ACCOUNT: ("associated_accounts",)}
 """Members that are lists of ids (service contract, alert_rules)."""
+
+
+def freshness_of(chosen: Mapping[str, float]) -> dict[str, timedelta]:
+    """Return the freshness of each list that is read device by device; `chosen` are hours by name.
+
+    Raises: SettingsError for the name of another list.
+
+    >>> freshness_of({"router_logs": 24})["router_logs"]
+    datetime.timedelta(days=1)
+    """
+    divisible = [e for e in ENDPOINTS.values() if e.is_divisible]
+    defaults = {e.name: e.fan_out.freshness for e in divisible if e.fan_out}
+    if wrong := sorted(chosen.keys() - defaults.keys()):
+        raise SettingsError(
+            f"[freshness]: {wrong[0]} is not read device by device, so each load reads it.",
+            remedy=f"These are: {', '.join(defaults)}.",
+        )
+    return defaults | {name: timedelta(hours=hours) for name, hours in chosen.items()}
 
 
 class Group(StrEnum):

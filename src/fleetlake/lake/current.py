@@ -1,6 +1,6 @@
 """Current rows of the raw tables, which a load needs to know before it calls the service."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, FanOut, Mode, Moved
 from fleetlake.lake.connection import Lake
 from fleetlake.planning.intervals import Interval
-from fleetlake.text.quoting import quoted
+from fleetlake.settings import load_settings
+from fleetlake.text.quoting import literal, quoted
 
 
 def is_current(endpoint: Endpoint) -> str:
@@ -84,6 +85,33 @@ def listed_ids(lake: Lake, fan_out: FanOut, where: str, parameters: Sequence[str
 def last_moves(lake: Lake, moved: Moved) -> dict[Any, datetime | None]:
     """Return when each id of a bulk list last changed, according to the list."""
     found = lake.rows(f"select {quoted(moved.id)}, {quoted(moved.at)} from raw.{moved.endpoint}")
+    return dict(found)
+
+
+def last_events(lake: Lake, urged_by: Iterable[Moved], *, since: datetime) -> dict[Any, datetime]:
+    """Return when something last happened to each id according to lists, from `since` on."""
+    either = load_settings().words.either
+    lists = " union all ".join(
+        f"select {quoted(one.id)} as id, {quoted(one.at)} as moved_at from raw.{one.endpoint} "
+        f"where {quoted(one.at)} >= $since"
+        + (f" and type in ({', '.join(map(literal, either(one.types)))})" if one.types else "")
+        for one in urged_by
+    )
+    sql = f"select id, max(moved_at) from ({lists}) where id is not null group by id"
+    return dict(lake.rows(sql, {"since": since})) if lists else {}
+
+
+def records_by_id(
+    lake: Lake, profile: str, endpoint: Endpoint, *, since: datetime
+) -> dict[Any, int]:
+    """Return how many records each id of a fan-out has from `since` on."""
+    if endpoint.fan_out is None:
+        return {}
+    found = lake.rows(
+        f"select {quoted(endpoint.fan_out.partition)}, count(*) from raw.{endpoint.name} "
+        f"where {quoted(str(endpoint.event_time))} >= ? and account_profile = ? group by all",
+        [since, profile],
+    )
     return dict(found)
 
 

@@ -214,9 +214,8 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
 class LastRead:
     """What is known about the last finished load of a stream's shard.
 
-    The next load reads `unsettled` again; it is None until a load has finished. `swept_at` is when
-    a load last read the whole previous day again. Nothing before `wanted_from` is read unless
-    requested.
+    The next load reads `unsettled` again; it is None until a load has finished. Every
+    sweep due by `swept_at` has been made. Nothing before `wanted_from` is read unless requested.
     """
 
     shard: str

@@ -42,7 +42,7 @@ async def load_events(
         lost = await run.lake.do(
             lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, first)
         )
-    if plan.is_sweep:
+    if plan.is_sweep and run.lake.totals[endpoint.name].added:
         await run.lake.do(partial(_report_sweep, run=run, endpoint=endpoint, again=again))
     return StreamRead(skipped=plan.skipped, lost=lost)
 

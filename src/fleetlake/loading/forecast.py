@@ -1,15 +1,19 @@
 """Forecast how many calls a load will make, without making any.
 
 The forecast uses only the lake: the plan that the load itself would make, and the number of records
-of a stream in its last day. A stream that was never loaded has no forecast.
+of a stream in its last day. A stream that was never loaded has no forecast. The forecast for a
+fleet of some size needs no lake; a lake tells it how many records and interfaces a router has.
 """
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.endpoints.relations import Thing, freshness_of, naming_columns
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.current import fan_out_ids, is_current
@@ -23,7 +27,17 @@ from fleetlake.reading.windows import Span, spans_of
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import quoted
 
-_HOUR_SECONDS = 3600
+_HOUR = timedelta(hours=1)
+
+ONE_PER_CALL = tuple(
+    e.name
+    for e in ENDPOINTS.values()
+    if e.is_divisible and e.fan_out and e.fan_out.ids_per_call == 1
+)
+"""Lists that take one call per device; their freshness decides what a fleet costs."""
+
+INTERFACES_PER_ROUTER = 4
+"""Assumed without a lake that tells: Ethernet, Wi-Fi and one or two modems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +64,72 @@ def plan_ingest(
     endpoints = endpoints_to_read(settings, names)
     if not has_lake(settings.lake):
         return [_unknown(endpoint) for endpoint in endpoints]
-    scope = Scope(since=since)
+    scope = Scope(since=since, freshness=freshness_of(settings.freshness))
     with open_lake(settings.lake, read_only=True) as lake:
         return [_forecast(lake, e, settings.profile, now=now, scope=scope) for e in endpoints]
+
+
+def plan_fleet(
+    settings: Settings, names: Sequence[str], *, routers: int, is_first: bool = False
+) -> list[CallForecast]:
+    """Return the forecast of an hourly load of a fleet; of its first load, without past records.
+
+    Lists that say which devices have changed save more calls. Raises: as `plan_ingest`.
+    """
+    endpoints = endpoints_to_read(settings, names)
+    freshness = {} if is_first else freshness_of(settings.freshness)
+    is_known = has_lake(settings.lake)
+    with open_lake(settings.lake, read_only=True) if is_known else nullcontext() as lake:
+        fleet = _Fleet(lake, settings.profile, routers)
+        return [
+            CallForecast(
+                endpoint=endpoint.name,
+                unread=freshness.get(endpoint.name),
+                records=None,
+                calls=fleet.calls(endpoint, freshness.get(endpoint.name, _HOUR)),
+            )
+            for endpoint in endpoints
+        ]
+
+
+class _Fleet:
+    """A fleet of so many routers, like the one in a lake if there is one."""
+
+    def __init__(self, lake: Lake | None, profile: str, routers: int) -> None:
+        self._lake, self._profile, self._routers = lake, profile, routers
+        known = _listed(lake, Thing.ROUTER.listing, profile) if lake else 0
+        self._share = routers / known if known else 0.0
+
+    def calls(self, endpoint: Endpoint, freshness: timedelta) -> int:
+        """Return the calls of one hour's load of an endpoint."""
+        requests = pages = 0.0
+        if endpoint.fan_out:
+            ids = self._records(ENDPOINTS[endpoint.fan_out.source])
+            requests = ids / endpoint.fan_out.ids_per_call / max(freshness / _HOUR, 1)
+        elif endpoint.is_snapshot:
+            requests = self._records(endpoint) / endpoint.page_size
+        if self._lake and not endpoint.is_snapshot:
+            hourly = _records_per_second(self._lake, endpoint, self._profile) * _HOUR.seconds
+            pages = self._share * hourly / endpoint.page_size
+        return max(1, math.ceil(max(requests, pages)))
+
+    def _records(self, listing: Endpoint) -> float:
+        """Return the number of records of a list."""
+        if self._lake and self._share:
+            return self._share * _listed(self._lake, listing, self._profile)
+        if naming_columns(listing, Thing.NET_DEVICE):
+            return self._routers * INTERFACES_PER_ROUTER
+        return self._routers if naming_columns(listing, Thing.ROUTER) else 0
+
+
+def _listed(lake: Lake, endpoint: Endpoint, profile: str) -> int:
+    """Return the number of current records of a list."""
+    [(records,)] = lake.rows(
+        f"select count(*) from raw.{endpoint.name} "
+        f"where account_profile = ? and {is_current(endpoint)}",
+        [profile],
+    )
+    return int(records)
 
 
 def _unknown(endpoint: Endpoint) -> CallForecast:
@@ -72,11 +149,7 @@ def _forecast(
 
 def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast:
     """Return the forecast for a list: as many pages as last time."""
-    [(records,)] = lake.rows(
-        f"select count(*) from raw.{endpoint.name} "
-        f"where account_profile = ? and {is_current(endpoint)}",
-        [profile],
-    )
+    records = _listed(lake, endpoint, profile)
     requests = 1
     if endpoint.fan_out:
         ids = len(fan_out_ids(lake, profile, endpoint))
@@ -155,5 +228,5 @@ def _records_per_second(lake: Lake, endpoint: Endpoint, profile: str) -> float:
     if not records:
         return 0.0
     # Few records give no reliable rate, so the rate covers at least an hour.
-    seconds: float = max((last - first).total_seconds(), _HOUR_SECONDS)
+    seconds: float = max((last - first).total_seconds(), _HOUR.seconds)
     return float(records) / seconds

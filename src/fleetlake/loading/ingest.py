@@ -18,6 +18,7 @@ from fleetlake.endpoints import (
     require_requested,
 )
 from fleetlake.endpoints.model import Api, Endpoint, Mode
+from fleetlake.endpoints.relations import freshness_of
 from fleetlake.errors import (
     EndpointUnavailable,
     Interrupted,
@@ -83,6 +84,7 @@ def ingest(
         shrink_pct=settings.shrink_pct,
         accept_shrunk=accept_shrunk,
         retention=settings.retention,
+        freshness=freshness_of(settings.freshness),
     )
     with open_lake(settings.lake, threads=1) as lake:
 

@@ -1,9 +1,10 @@
 """Plan what a load of a stream reads, from the lake alone; loads and forecasts use the plan."""
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -11,20 +12,36 @@ import pyarrow as pa
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
+from fleetlake.lake.current import (
+    changing_since,
+    fan_out_ids,
+    last_events,
+    last_moves,
+    records_by_id,
+)
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals
+from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
+    SETTLE,
+    SWEEP,
     Overlap,
     expired_ranges,
-    needs_request,
     overlap,
     still_to_read,
     sweep_from,
 )
+from fleetlake.planning.freshness import (
+    MEASURED,
+    RATE_PERIOD,
+    Id,
+    Signs,
+    Turns,
+)
 from fleetlake.planning.intervals import BEGINNING, Interval
+
+_NONE = timedelta(0)
 
 Proven = Mapping[str, Sequence[Interval]]
 """Proven ranges by partition."""
@@ -35,14 +52,14 @@ class LoadPlan:
     """The ranges to read by partition, and how they overlap with what was read before.
 
     `expired` holds the wanted ranges older than the service's retention, by partition.
-    `swept_at` is the time of the stream's last sweep once this load is complete; None if the load
-    does not measure lateness. Nothing is proven for `unconfirmed` ids. `skipped` counts the ids
-    that are not requested because they have not changed. `has_shown` means that the stream has
+    Once this load is complete, every sweep due by `swept_at` has been made; None if the load does
+    not measure lateness. Nothing is proven for `unconfirmed` ids. `skipped` counts the ids that
+    are not requested now. `has_shown` means that the stream has
     returned records before. Otherwise an empty response proves nothing: the service may be failing
     silently.
     """
 
-    wanted: Sequence[tuple[int | None, Interval]]
+    wanted: Sequence[tuple[Id, Interval]]
     expired: Mapping[str, Sequence[Interval]]
     unconfirmed: frozenset[str]
     skipped: int
@@ -93,15 +110,20 @@ class _Planner:
         endpoint, only = self.endpoint, self.scope.only
         proven = self._proven()
         last = last_read(self.state.reads, endpoint, str(self.scope.shard))
-        swept_at = last.swept_at if last else self.now
         wanted_from = last.wanted_from if last else BEGINNING
         kept_from = self.state.events_kept_from(endpoint) or BEGINNING
-        swept_from = sweep_from(swept_at, proven.values(), now=self.now) if only is None else None
-        is_sweep = swept_from is not None
-        ids = self._ids()
-        asked = ids if is_sweep or only is not None else self._moved(ids, proven, bulk)
         since = max(self.scope.since or wanted_from, kept_from)
-        wanted = self._wanted(asked, proven, since=since, swept_from=swept_from)
+        ids, calls = self._ids()
+        swept_at = last.swept_at if last else self.now
+        swept_from = sweep_from(swept_at, proven.values())
+        asked, swept = ids, frozenset[Id]()
+        if only is None:
+            turns = Turns(freshness=self.scope.freshness.get(endpoint.name, _NONE), calls=calls)
+            sweeps = turns.last_sweeps(ids, self.now)
+            swept = frozenset(one for one in ids if swept_at < sweeps[one])
+            signs = replace(self._signs(ids, turns, bulk, last), since=since, swept=swept)
+            asked = [one for one in ids if signs.ask_for(one, proven.get(_key(one), ()))]
+        wanted = self._wanted(asked, proven, since=since, swept=swept, swept_from=swept_from)
         plan = LoadPlan(
             wanted=wanted,
             expired=self._expired(proven, wanted),
@@ -113,12 +135,17 @@ class _Planner:
             # A chosen range may never have been read before, so it measures no lateness.
             return plan
         unsettled = last.unsettled if last else None
+        again = (
+            overlap(proven, unsettled, swept={*map(_key, swept)}, swept_from=swept_from)
+            if unsettled
+            else None
+        )
         return replace(
             plan,
-            overlap=overlap(proven, unsettled, swept_from=swept_from) if unsettled else None,
-            swept_at=self.now if is_sweep else swept_at,
+            overlap=again,
+            swept_at=self.now,
             wanted_from=wanted_from,
-            is_sweep=is_sweep,
+            is_sweep=bool(swept),
         )
 
     def _proven(self) -> Proven:
@@ -127,31 +154,50 @@ class _Planner:
             return proven
         return {id_: proven[id_] for id_ in proven if self.scope.shard.has(id_)}
 
-    def _ids(self) -> Sequence[int | None]:
-        """Return the shard's ids; without a fan-out, one walk without an id."""
-        if self.endpoint.fan_out is None:
-            return [None]
-        ids = fan_out_ids(self.lake, self.profile, self.endpoint)
-        return [one for one in ids if self.scope.shard.has(one)]
+    def _ids(self) -> tuple[Sequence[Id], int]:
+        """Return the shard's ids, and how many calls those of all shards take.
 
-    def _moved(
-        self, ids: Sequence[int | None], proven: Proven, bulk: BulkList | None
-    ) -> Sequence[int | None]:
-        """Return the ids that may have new records: all ids if there is no fresh bulk list."""
+        Without a fan-out, there is one walk without an id.
+        """
+        if self.endpoint.fan_out is None:
+            return [None], 1
+        ids = fan_out_ids(self.lake, self.profile, self.endpoint)
+        calls = math.ceil(len(ids) / self.endpoint.fan_out.ids_per_call)
+        return [one for one in ids if self.scope.shard.has(one)], calls
+
+    def _signs(
+        self, ids: Sequence[Id], turns: Turns, bulk: BulkList | None, last: LastRead | None
+    ) -> Signs:
+        """Return what the lake knows about which ids have something to request."""
+        endpoint, fan_out = self.endpoint, self.endpoint.fan_out
+        signs = Signs(now=self.now, moved_at=self._moved_at(bulk))
+        if fan_out is None or not turns.freshness or last is None or last.unsettled is None:
+            return signs
+        read_at, counted_from = last.unsettled.end + SETTLE, self.now - RATE_PERIOD
+        turn_at = turns.last(ids, self.now)
+        if all(read_at < turn for turn in turn_at.values()):
+            return signs
+        return replace(
+            signs,
+            turn_at=turn_at,
+            counted=records_by_id(self.lake, self.profile, endpoint, since=counted_from),
+            urged_at=last_events(self.lake, fan_out.urged_by, since=self.now - SWEEP),
+            page=endpoint.page_size / fan_out.ids_per_call,
+            read_at=read_at,
+            measured=frozenset(ids[::MEASURED]),
+        )
+
+    def _moved_at(self, bulk: BulkList | None) -> dict[Id, datetime]:
+        """Return when each id changed according to a bulk list; nothing if that is not fresh."""
         moved = self.endpoint.fan_out.moved if self.endpoint.fan_out else None
         if moved is None or not self._is_fresh(ENDPOINTS[moved.endpoint], bulk):
-            return ids
+            return {}
         moved_at = last_moves(self.lake, moved)
         # For an id that is no longer listed, the lake has only an outdated time of change.
         listed: Collection[Any] = moved_at.keys()
         if bulk is not None and bulk.ids is not None:
             listed = frozenset(bulk.ids.to_pylist())
-        return [
-            one
-            for one in ids
-            if one not in listed
-            or needs_request(proven.get(str(one), []), moved_at=moved_at.get(one))
-        ]
+        return {one: at for one, at in moved_at.items() if at is not None and one in listed}
 
     def _is_fresh(self, endpoint: Endpoint, bulk: BulkList | None) -> bool:
         """Return whether the bulk list was loaded in this run or, for a shard, shortly before."""
@@ -164,14 +210,15 @@ class _Planner:
 
     def _wanted(
         self,
-        asked: Sequence[int | None],
+        asked: Sequence[Id],
         proven: Proven,
         *,
         since: datetime,
-        swept_from: datetime | None,
-    ) -> list[tuple[int | None, Interval]]:
+        swept: Collection[Id],
+        swept_from: datetime,
+    ) -> list[tuple[Id, Interval]]:
         changing = changing_since(self.lake, self.profile, self.endpoint)
-        again_from = min(filter(None, (changing, swept_from)), default=None)
+        again_from = min(changing or swept_from, swept_from)
         return [
             (partition, interval)
             for partition in asked
@@ -179,13 +226,13 @@ class _Planner:
                 proven.get(_key(partition), []),
                 now=self.now,
                 since=since,
-                again_from=again_from,
+                again_from=again_from if partition in swept else changing,
                 only=self.scope.only,
             )
         ]
 
     def _expired(
-        self, proven: Proven, wanted: Sequence[tuple[int | None, Interval]]
+        self, proven: Proven, wanted: Sequence[tuple[Id, Interval]]
     ) -> dict[str, list[Interval]]:
         """Return by partition the wanted ranges that are older than the service's retention."""
         expired: dict[str, list[Interval]] = {}
@@ -214,5 +261,5 @@ class _Planner:
         return frozenset(str(json.loads(key)[0]) for key in keys)
 
 
-def _key(partition: int | None) -> str:
+def _key(partition: Id) -> str:
     return WHOLE_STREAM if partition is None else str(partition)

@@ -16,7 +16,7 @@ from fleetlake.text.wording import counted
 class Outcome:
     """The outcome of loading one stream. `error` is None if everything was committed.
 
-    `skipped` counts the ids of a fan-out that were not requested because they had not changed.
+    `skipped` counts the ids of a fan-out that were not requested: not due, or unchanged.
     `lost` counts the ranges that expired before this load could read them. `spared` counts the
     calls not made because pushes bring the records.
     """

@@ -168,6 +168,8 @@ class Scope:
     It loads events from `since` on, or those of the past range `only`, and the `shard` of divisible
     streams. If a list lost more than `shrink_pct` percent of its records, the loss is not accepted
     unless `accept_shrunk` names the list. `retention` is how many days rows stay, by endpoint.
+    `freshness` is about how old the records of a device may become, by endpoint; a fan-out that it
+    does not name requests each device at each load.
     """
 
     since: datetime | None = None
@@ -176,6 +178,7 @@ class Scope:
     shrink_pct: int = ShrinkRule.limit_pct
     accept_shrunk: Collection[str] = ()
     retention: Mapping[str, int] = field(default_factory=dict)
+    freshness: Mapping[str, timedelta] = field(default_factory=dict)
 
     def shrink_rule(self, endpoint: Endpoint) -> ShrinkRule:
         """Return how much of an endpoint's list may disappear at once."""

@@ -14,6 +14,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.current import current_keys, fan_out_ids
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.suppression import Suppression, read_suppression
+from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.loading.run import service_now
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
@@ -52,8 +53,9 @@ def verify(
 ) -> Comparison:
     """Compare the keys that the service lists in a range with those in the lake.
 
-    The range ends at `end`, or earlier where late records may still arrive. It begins where the
-    lake's retention does, and nothing erased counts as missing. Nothing is written.
+    The range ends at `end`, or earlier where late records may still arrive or, in a list that is
+    read device by device, where a device has not been asked since. It begins where the lake's
+    retention does, and nothing erased counts as missing. Nothing is written.
     Raises: ServiceError if a page fails, LakeError, UsageError.
     """
     endpoint = endpoint_named(name)
@@ -64,10 +66,12 @@ def verify(
             now = await service_now(client)
             lateness = measured_lateness(lake, settings.profile, now=now).get(name)
             latest = unsettled(now, lateness).start
-            until = min(end or latest, latest)
+            ids = fan_out_ids(lake, settings.profile, endpoint)
+            proven = proven_intervals(lake, settings.profile, endpoint)
+            asked = [ranges[-1].end for one in ids if (ranges := proven.get(str(one)))]
+            until = min(end or latest, latest, *asked)
             suppression = read_suppression(lake, endpoint)
             interval = Interval(min(max(start, suppression.kept_from or start), until), until)
-            ids = fan_out_ids(lake, settings.profile, endpoint)
             served = await _served(client, suppression, ids, interval, settings.concurrency)
             held = current_keys(lake, endpoint, within=interval)
             own = current_keys(lake, endpoint, profile=settings.profile, within=interval)

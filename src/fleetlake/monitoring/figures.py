@@ -1,21 +1,22 @@
 """Figures about a lake beyond its streams' status: calls, the last build, files and disk space.
 
 The project's own file counts, else the package's. For another scheduler, write its intervals there,
-so that alert rules know when a stream is late. A series that is read only from devices that moved
-is proven complete for the others by a sweep, so it is late only after that.
+so that alert rules know when a stream is late. A list that is read device by device is late only
+after its freshness; if it is read only from devices that moved, a sweep proves it complete for the
+others, so it is late only after that.
 """
 
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.relations import Group, endpoints_of
+from fleetlake.endpoints.relations import Group, endpoints_of, freshness_of
 from fleetlake.errors import SettingsError
 from fleetlake.lake import Lake
 from fleetlake.lake.attach import CATALOG, FILES
@@ -28,11 +29,11 @@ from fleetlake.publishing.snapshot_folders import description_of, published_fold
 from fleetlake.settings import Settings
 
 
-def load_intervals() -> dict[str, float]:
-    """Return the seconds between two scheduled loads, by endpoint.
+def load_intervals(freshness: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return the seconds in which scheduled loads read all of an endpoint, by endpoint.
 
-    An endpoint is left out if no schedule loads it, or none that is an interval. Raises:
-    SettingsError if the file is not YAML.
+    `freshness` are the hours of the settings. An endpoint is left out if no schedule loads it, or
+    none that is an interval. Raises: SettingsError if the file is not YAML.
     """
     file = deployments_file(project_folder())
     try:
@@ -44,9 +45,10 @@ def load_intervals() -> dict[str, float]:
     for group, seconds in _scheduled(deployments if isinstance(deployments, list) else []):
         for name in endpoints_of(group):
             found[name] = min(seconds, found.get(name, seconds))
-    swept = {e.name for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
+    swept = [e.name for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved]
+    asked = freshness_of(freshness or {}) | dict.fromkeys(swept, SWEEP)
     return {
-        name: max(seconds, SWEEP.total_seconds()) if name in swept else seconds
+        name: max(seconds, asked.get(name, timedelta(0)).total_seconds())
         for name, seconds in found.items()
     }
 
@@ -162,7 +164,7 @@ def measure(lake: Lake, settings: Settings) -> Measured:
     return Measured(
         status=status,
         figures=_figures(lake, now),
-        load_intervals=load_intervals(),
+        load_intervals=load_intervals(settings.freshness),
         changed_at=_changed_at(lake),
         published_at=_published_at(settings),
     )

@@ -178,8 +178,9 @@ METRICS = (
     ),
     Metric(
         name="fleetlake_stream_expected_interval_seconds",
-        about="Seconds between two scheduled loads, from prefect.yaml; a day for a list that is "
-        "read only from devices that moved, because others are swept daily.",
+        about="Seconds between two scheduled loads, from prefect.yaml, or the freshness of a list "
+        "that is read device by device if that is longer; a day for a list that is read only from "
+        "devices that moved, because others are swept daily.",
         labels=STREAM,
         samples=_intervals,
     ),

@@ -12,6 +12,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.connection import has_meta
+from fleetlake.lake.current import fan_out_ids
 from fleetlake.lake.ducklake import bounds_in
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
@@ -43,7 +44,8 @@ class StreamStatus:
     `holes` counts the unproven ranges between the oldest and the newest proven time; for a
     fan-out, those of all ids. `retention` is set if the service deletes old records. `absent`
     counts records missing from a list that shrank too much to be trusted. `unavailable` says why
-    this account cannot read the endpoint. `misfits` are columns that refused values.
+    this account cannot read the endpoint. `misfits` are columns that refused values. `devices` is
+    how many devices are asked, if the list is read device by device.
     """
 
     account_profile: str
@@ -60,6 +62,7 @@ class StreamStatus:
     unavailable: str | None
     absent: int = 0
     misfits: "tuple[Misfit, ...]" = ()
+    devices: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +153,7 @@ class _AccountStatus:
         self._rows = _counts(lake, profile)
         self._proven = all_proven_intervals(lake, profile)
         self._kept_from = kept_from(lake)
+        self._listed: dict[str, frozenset[str]] = {}
 
     def _by_endpoint(
         self, columns: str, table: str, *, grouped: bool = False
@@ -172,7 +176,10 @@ class _AccountStatus:
         name = endpoint.name
         watermark_at, loaded_at = self._watermarks.get(name, (None, None))
         proven = self._proven.get(name, {})
-        until = complete_until(proven)
+        devices = self._devices(endpoint)
+        # A device that is no longer listed is not asked again.
+        asked = {id_: proven[id_] for id_ in proven if not devices or id_ in devices}
+        until = complete_until(asked)
         drifted = self._drifted.get(name, (0,))[0]
         is_available, reason = self._capabilities.get(name, (True, None))
         return StreamStatus(
@@ -190,12 +197,23 @@ class _AccountStatus:
             unavailable=None if is_available else reason,
             absent=self._absent.get(name, (0,))[0],
             misfits=self._misfits(endpoint) if drifted else (),
+            devices=None if devices is None else len(devices),
         )
 
     def _misfits(self, endpoint: Endpoint) -> "tuple[Misfit, ...]":
         from fleetlake.lake.evolution.drift import misfits  # noqa: PLC0415 - few lakes have any
 
         return misfits(self._lake, endpoint, self._profile)
+
+    def _devices(self, endpoint: Endpoint) -> frozenset[str] | None:
+        """Return the listed ids of a list that is read device by device; of another, None."""
+        if not endpoint.is_divisible or endpoint.fan_out is None:
+            return None
+        source = endpoint.fan_out.source
+        if source not in self._listed:
+            ids = fan_out_ids(self._lake, self._profile, endpoint)
+            self._listed[source] = frozenset(map(str, ids))
+        return self._listed[source]
 
     def _forecast(
         self, endpoint: Endpoint, until: datetime | None, proven: list[list[Interval]]

@@ -5,11 +5,11 @@ now, and a range counts as proven only when it is also older than the lookback. 
 younger ranges again, whether or not this load succeeded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
+from fleetlake.planning.intervals import BEGINNING, Interval, subtract
 
 SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so they are not read."""
@@ -21,7 +21,7 @@ LOOKBACK = timedelta(minutes=10)
 """Minimum additional delay after which a record is still found."""
 
 SWEEP = timedelta(hours=24)
-"""How often a load requests every id and reads everything since the previous sweep again.
+"""How often each id is requested and everything since its previous sweep is read again.
 
 A sweep finds records that the usual lookback missed; they lengthen the lookback.
 """
@@ -53,18 +53,14 @@ def still_to_read(
     return subtract(Interval(start, end), done)
 
 
-def sweep_from(
-    swept_at: datetime, proven: Iterable[Sequence[Interval]], *, now: datetime
-) -> datetime | None:
-    """Return the start of the sweep that the load at `now` makes, or None if no sweep is due.
+def sweep_from(swept_at: datetime, proven: Iterable[Sequence[Interval]]) -> datetime:
+    """Return where sweeps start, if every id was swept in the day before `swept_at`.
 
     `proven` holds the proven ranges of the ids, or of the stream. If they end more than a day
-    after the last sweep, loads of other shards have swept the range in between.
+    later, loads of other shards have swept the range in between.
     """
-    if now - swept_at < SWEEP:
-        return None
     newest = max((_end(interval) for ranges in proven for interval in ranges), default=swept_at)
-    return max(swept_at, newest - SWEEP) - SWEEP_LOOKBACK
+    return max(swept_at, newest - SWEEP) - SWEEP - SWEEP_LOOKBACK
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Overlap:
     """What a load reads again although the previous load has read it.
 
     `unsettled` is the range that the previous load left to be read again. `starts` maps each
-    partition to the start of its overlap, which is earlier for a sweep.
+    partition to the start of its overlap, which is earlier if it is swept.
     """
 
     unsettled: Interval
@@ -80,7 +76,11 @@ class Overlap:
 
 
 def overlap(
-    proven: Mapping[str, Sequence[Interval]], unsettled: Interval, *, swept_from: datetime | None
+    proven: Mapping[str, Sequence[Interval]],
+    unsettled: Interval,
+    *,
+    swept: Collection[str],
+    swept_from: datetime,
 ) -> Overlap:
     """Return what a load reads again; `unsettled` is what the previous load left.
 
@@ -88,7 +88,7 @@ def overlap(
     """
     last = [(partition, max(ranges, key=_end)) for partition, ranges in proven.items() if ranges]
     starts = {
-        partition: max(interval.start, swept_from) if swept_from else interval.end
+        partition: max(interval.start, swept_from) if partition in swept else interval.end
         for partition, interval in last
         if interval.end == unsettled.start
     }
@@ -100,18 +100,6 @@ LIST_LIFE = timedelta(hours=1)
 
 Events since the list was read are left to the next list and not marked as proven.
 """
-
-
-def needs_request(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
-    """Return whether an id of a fan-out may have new records.
-
-    `moved_at` is when the id last changed according to the bulk list, or None if the list lacks
-    it. An id that is not requested stays proven only as far as before.
-    """
-    covered = max((interval.end for interval in proven), default=None)
-    if covered is None or moved_at is None or len(coalesce(proven)) > 1:
-        return True
-    return moved_at >= covered
 
 
 def expired_ranges(

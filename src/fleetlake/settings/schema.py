@@ -172,6 +172,12 @@ class Settings(BaseSettings):
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days to keep rows, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
+    freshness: dict[str, Annotated[float, Field(ge=0, le=24)]] = Field(
+        {},
+        description="Hours after which a list that is read device by device asks each device "
+        "again, e.g. FLEETLAKE_FRESHNESS__ROUTER_LOGS=1, up to 24 (0 asks at each load). By "
+        "default 6 for `router_logs` and `historical_locations`, and 1 for samples",
+    )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
     )

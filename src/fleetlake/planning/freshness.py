@@ -1,0 +1,112 @@
+"""When each id of a fan-out is requested. Pure.
+
+An id is requested once per period of its list's freshness, unless a bulk list says that it has not
+changed. It is requested earlier if about a page of its records waits, as its own rate suggests, or
+if something has happened to it, such as an alert. Once a day each id is requested whatever the
+lists say, and its last day is read again: the sweep.
+
+Each id has its own turn in a period, so the loads of a period share the calls evenly. One turn in a
+day is its sweep.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from zlib import crc32
+
+from fleetlake.planning.coverage import SWEEP, TOLERANCE
+from fleetlake.planning.intervals import BEGINNING, Interval
+
+MEASURED = 64
+"""One id in so many is requested by each load, to measure how late records become visible."""
+
+RATE_PERIOD = timedelta(days=2)
+"""The time whose records tell an id's rate."""
+
+Id = int | None
+"""An id of a fan-out; None for a stream without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """The turns of the ids of a list with some freshness; zero means at each load.
+
+    Ids that can share a call have the same turns: there are about as many groups of ids as the
+    `calls` that all of them take. A growing fleet hardly moves them.
+    """
+
+    freshness: timedelta = timedelta(0)
+    calls: int = 1
+
+    def last(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
+        """Return the last turn of each id, up to `at`."""
+        return self._last(ids, at, every=self._period, rounds=self._rounds)
+
+    def last_sweeps(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
+        """Return the last turn of each id, up to `at`, that is a sweep: one of those of a day."""
+        return self._last(ids, at, every=self._period * self._rounds)
+
+    @property
+    def _period(self) -> timedelta:
+        """A little less than the freshness, because loads do not start on the second."""
+        if not self.freshness:
+            return SWEEP
+        return max(self.freshness - TOLERANCE, self.freshness / 2)
+
+    @property
+    def _rounds(self) -> int:
+        return max(SWEEP // self._period, 1)
+
+    def _last(
+        self, ids: Iterable[Id], at: datetime, *, every: timedelta, rounds: int = 1
+    ) -> Mapping[Id, datetime]:
+        bits = (max(self.calls, 1) - 1).bit_length()
+        groups = 2**bits
+        starts = (BEGINNING + every * (rounds * group % groups) / groups for group in range(groups))
+        last = [at - (at - start) % every for start in starts]
+        return {one: last[crc32(str(one).encode()) >> (32 - bits)] for one in ids}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signs:
+    """What says which ids of a fan-out to request at `now`, by id.
+
+    Records are wanted from `since` on. `swept` ids are requested in any case. `moved_at` is when a
+    bulk list saw an id change. Without `turn_at`, every id that may have changed is requested; with
+    it, also `counted` is known, the records of each id in the last `RATE_PERIOD`, and `urged_at`,
+    when something last happened to it. A request is worth it for `page` records. The last load
+    that ended had begun at `read_at`. `measured` ids are requested by each load.
+    """
+
+    now: datetime
+    since: datetime = BEGINNING
+    swept: Collection[Id] = ()
+    moved_at: Mapping[Id, datetime] = field(default_factory=dict)
+    turn_at: Mapping[Id, datetime] | None = None
+    counted: Mapping[Id, int] = field(default_factory=dict)
+    urged_at: Mapping[Id, datetime] = field(default_factory=dict)
+    page: float = 1.0
+    read_at: datetime = BEGINNING
+    measured: Collection[Id] = ()
+
+    def ask_for(self, one: Id, proven: Sequence[Interval]) -> bool:
+        """Return whether to request an id, of which these ranges are proven.
+
+        An id that is not requested stays proven only as far as before.
+        """
+        is_only_newest_unread = len(proven) == 1 and proven[0].start <= self.since
+        if one in self.swept or not is_only_newest_unread:
+            return True
+        covered = proven[0].end
+        if one in self.moved_at and self.moved_at[one] < covered:
+            return False
+        if self.turn_at is None or one in self.measured:
+            return True
+        is_turn = max(covered, self.read_at) < self.turn_at[one]
+        is_urged = one in self.urged_at and self.urged_at[one] >= covered
+        return is_turn or is_urged or self._waiting(one, proven[0]) >= self.page
+
+    def _waiting(self, one: Id, proven: Interval) -> float:
+        """Return how many records of an id are to be expected since its proven range."""
+        known = max(proven.end - max(proven.start, self.now - RATE_PERIOD), timedelta(hours=1))
+        return self.counted.get(one, 0) * ((self.now - proven.end) / known)
