@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 NEXT = (
-    ('fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"', ""),
+    ('fleetlake query "select type, count(*) as n from raw.alerts group by 1 order by 2 desc"', ""),
     ("fleetlake dashboard --open", ""),
     ("fleetlake status", ""),
     ("fleetlake demo", "(again: it loads only what is new)"),
