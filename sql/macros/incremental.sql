@@ -14,25 +14,24 @@
     {% endif %}
 {%- endmacro %}
 
-{# The last build of this model: the snapshot of the lake that it read, and when. #}
-{% macro last_built(column) -%}
-    {%- if execute and is_incremental() -%}
-        {%- set found = run_query(
-            "select cast(" ~ column ~ " as varchar) from state.built where model = '" ~ this.name ~ "'"
-        ) -%}
-        {%- if found | length -%}{{ return(found.columns[0].values()[0]) }}{%- endif -%}
-    {%- endif -%}
-    {{ return('-1' if column == 'snapshot_id' else '-infinity') }}
+{# Pre-hook: store in variables which snapshot of the lake the last build of this model read, and when. A
+   variable is a constant to DuckDB, which skips files by it. A query for Jinja would make each build's
+   statements differ, and `fleetlake build` repeats those of an earlier one. #}
+{% macro recall_built() -%}
+    {% if is_incremental() %}
+    set variable built_snapshot = (select coalesce(max(snapshot_id), -1) from state.built where model = '{{ this.name }}');
+    set variable last_built_at = (select coalesce(max(built_at), '-infinity') from state.built where model = '{{ this.name }}')
+    {% endif %}
 {%- endmacro %}
 
 {# The rows of a raw table that were committed since this model was last built. #}
 {% macro is_new_row() -%}
-    snapshot_id > {{ last_built('snapshot_id') }}
+    snapshot_id > getvariable('built_snapshot')
 {%- endmacro %}
 
 {# The rows of an incremental model that were computed since this model was last built. #}
 {% macro is_recomputed() -%}
-    built_at > cast('{{ last_built('built_at') }}' as timestamp with time zone)
+    built_at > getvariable('last_built_at')
 {%- endmacro %}
 
 {# The rows of a relation in touched units; all rows in a full build. #}
@@ -65,23 +64,17 @@
 {# The rows that touched units can depend on: those of the same devices, starting some days before. #}
 {% macro in_reach(device, event, touched, days) -%}
     {%- if is_incremental() -%}
-        {%- set first = first_day(touched) -%}
         {{ device }} in (select {{ device }} from ({{ touched }}))
-        and {{ event }} >= {{ day_start("date '" ~ first ~ "'") }} - interval {{ days }} day
+        and {{ event }} >= {{ day_start("getvariable('touched_from')") }} - interval {{ days }} day
     {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
-{# The first touched day, as a literal, so that DuckDB can skip files by it. #}
-{% macro first_day(touched) -%}
-    {%- if execute -%}
-        {%- set found = run_query("select min(columns('.*_date')) from (" ~ touched ~ ")").columns[0].values()[0] -%}
-    {%- endif -%}
-    {{ return(found or '9999-12-31') }}
-{%- endmacro %}
-
-{# Pre-hook: delete the units that are about to be recomputed. #}
+{# Pre-hook: delete the units that are about to be recomputed; a variable holds their first day. #}
 {% macro forget(touched) -%}
-    {% if is_incremental() %}delete from {{ this }} where {{ in_touched(config.get('meta')['unit'], touched) }}{% endif %}
+    {% if is_incremental() %}
+    set variable touched_from = (select min(columns('.*_date')) from ({{ touched }}));
+    delete from {{ this }} where {{ in_touched(config.get('meta')['unit'], touched) }}
+    {% endif %}
 {%- endmacro %}
 
 {# Post-hook, in the same transaction: record which snapshot was read. #}
@@ -102,17 +95,16 @@
     {% endif %}
 {%- endmacro %}
 
-{# Whether a confirmation was deleted since this model was last built. A deletion leaves no new row,
-   so the earlier ones are counted. #}
-{% macro lost_confirmations() -%}
-    {%- if execute and is_incremental() -%}
-        {%- set found = run_query(
-            "select count(*) is distinct from (select max(confirmations) from state.confirmations where model = '"
-            ~ this.name ~ "') from " ~ source('meta', 'confirmations') ~ " where not (" ~ is_new_row() ~ ")"
-        ) -%}
-        {{ return(found.columns[0].values()[0]) }}
-    {%- endif -%}
-    {{ return(false) }}
+{# Pre-hook: store whether a confirmation was deleted since this model was last built. A deletion leaves
+   no new row, so the earlier ones are counted. #}
+{% macro recall_confirmations() -%}
+    {% if is_incremental() %}
+    set variable has_lost_confirmations = (
+        select count(*) is distinct from (select max(confirmations) from state.confirmations where model = '{{ this.name }}')
+        from {{ source('meta', 'confirmations') }}
+        where not ({{ is_new_row() }})
+    )
+    {% endif %}
 {%- endmacro %}
 
 {# Whether samples cover a whole UTC day: they neither begin nor end within it. A sample whose period

@@ -13,12 +13,9 @@
     where carrier_code in (select carrier_code from {{ ref('int_carriers') }} where {{ is_recomputed() }})
 {%- endmacro %}
 
-{# When the first of them was taken, as a literal, so that DuckDB can skip files by it. #}
-{% macro first_touched_fix() -%}
-    {%- if execute -%}
-        {%- set first = run_query("select cast(min(fixed_at) as varchar) from (" ~ touched_fixes() ~ ")").columns[0].values()[0] -%}
-    {%- endif -%}
-    {{ return(first or 'infinity') }}
+{# Pre-hook: store when the first of them was taken. #}
+{% macro recall_first_fix() -%}
+    {% if is_incremental() %}set variable first_touched_at = (select min(fixed_at) from ({{ touched_fixes() }})){% endif %}
 {%- endmacro %}
 
 {% macro touched_point_days() -%}
@@ -126,9 +123,8 @@
         from {{ source('raw', 'pushed_alerts') }}
         where {{ is_new_row() }}
             or push_id in (select push_id from {{ source('meta', 'confirmations') }} where {{ is_new_row() }})
-            {% if lost_confirmations() %}
-            or push_id not in (select push_id from {{ source('meta', 'confirmations') }})
-            {% endif %}
+            or (getvariable('has_lost_confirmations')
+                and push_id not in (select push_id from {{ source('meta', 'confirmations') }}))
     ) as changed
 
     union

@@ -134,32 +134,6 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.proof
-def test_a_process_parses_a_project_only_if_none_has_before(tmp_path, built, project, monkeypatch):
-    monkeypatch.setenv("FLEETLAKE_STATE", str(tmp_path / "state"))
-    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
-    parsed = tmp_path / "target" / "partial_parse.msgpack"
-
-    def build():
-        """Return the model that a new process builds, and whether it parsed the project."""
-        parsed.unlink(missing_ok=True)
-        run = run_dbt(["build", "--select", "trips"], work=tmp_path, environment=environment)
-        [node] = run.nodes
-        return node.sql, parsed.exists()
-
-    assert build() == ("select 1 as trip_id", True)
-    assert build() == ("select 1 as trip_id", False)
-    (project / "models" / "trips.sql").write_text("select 2 as trip_id")
-    assert build() == ("select 2 as trip_id", True)
-    [cache] = (tmp_path / "state" / "dbt").iterdir()
-    content = cache.read_bytes()
-    cache.write_bytes(content.replace(b"A", b"B", 1))
-    assert build() == ("select 2 as trip_id", True)
-    assert cache.stat().st_mode & 0o777 == 0o600
-    cache.chmod(0o620)  # others may have changed what Python would run
-    assert build() == ("select 2 as trip_id", True)
-
-
-@pytest.mark.proof
 def test_one_test_of_a_mart_names_each_broken_rule_with_its_rows(tmp_path, built, project):
     (project / "models" / "trips.sql").write_text(
         "select * from (values (1, 5, 1), (2, 5, 2), (2, 6, 3), (3, -1, 4), (4, 86401, 5),"

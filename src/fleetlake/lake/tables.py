@@ -10,7 +10,6 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import add_statistics, columns_in
 from fleetlake.lake.evolution.format import note_format
-from fleetlake.lake.evolution.registry import fill_gained, register_columns
 from fleetlake.text.quoting import quoted
 
 _Present = dict[tuple[str, str], set[str]]  # columns by schema and table
@@ -302,15 +301,17 @@ def create_missing(lake: Lake) -> None:
     statements, gained = _statements(present), _gained(present)
     if not statements:
         return
+    from fleetlake.lake.evolution import registry  # noqa: PLC0415 - few opens have anything to do
+
     schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
     with lake.transaction():
         lake.execute(";\n".join([*schemas, *statements]))
         set_file_options(lake)
         for endpoint, column in gained:
-            fill_gained(lake, endpoint, column)
+            registry.fill_gained(lake, endpoint, column)
         for name in _newly_versioned(present):
             lake.execute(f"update raw.{quoted(name)} set valid_from = _loaded_at")
-        register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
+        registry.register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
         note_format(lake)
     add_statistics(lake)
 

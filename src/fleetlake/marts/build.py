@@ -26,11 +26,9 @@ from typing import Any
 
 import duckdb
 
-from fleetlake.care.integrity.checksums import add_checksums
-from fleetlake.care.thinning import thin_snapshots
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.attach import UNCHECKED
+from fleetlake.lake.attach import ONE_THREAD, UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, add_statistics, newest_snapshot
@@ -45,7 +43,7 @@ from fleetlake.machine.project import found_project
 from fleetlake.marts.build_failures import build_failed, no_such_model, suspects
 from fleetlake.marts.catalogue import Description, comments, descriptions_of
 from fleetlake.marts.dbt import BuildResult, BuildStep, DbtRun, ModelResult, OnProgress
-from fleetlake.marts.dbt_process import DbtProcess, run_dbt
+from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
@@ -54,13 +52,14 @@ from fleetlake.marts.plan import (
     record_built,
     work_folder,
 )
+from fleetlake.marts.recorded import read_steps, repeat
 from fleetlake.marts.session import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.sql_project import own_models, project_folder
+from fleetlake.marts.sql_project import own_models, project_folder, varies
 from fleetlake.marts.switch import Switcher, replace_current_views
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
@@ -170,9 +169,9 @@ def build_marts(
             plan = plan_build(
                 opened, work, select=select, is_full=is_full, is_live=is_live, until=snapshot
             )
-        build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
-        with nullcontext(dbt) if dbt else DbtProcess() as process:
-            run, models, dropped = build.execute(plan, process, on_progress)
+            build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
+            with nullcontext(dbt) if dbt else DbtProcess() as process:
+                run, models, dropped = build.execute(opened, plan, process, on_progress)
     return BuildResult(
         models=models,
         dropped=dropped,
@@ -260,9 +259,9 @@ class _Build:
         }
 
     def execute(
-        self, plan: Plan, dbt: DbtProcess, on_progress: OnProgress
+        self, lake: Lake, plan: Plan, dbt: DbtProcess, on_progress: OnProgress
     ) -> tuple[DbtRun, tuple[ModelResult, ...], tuple[str, ...]]:
-        """Run dbt as planned, switch its results into the lake, and record the build.
+        """Run dbt as planned, switch its results into the open lake, and record the build.
 
         Returns the run, the computed models, and the names of marts that left the lake.
 
@@ -272,15 +271,34 @@ class _Build:
             return DbtRun(nodes=(), tests=()), (), ()
         if plan.is_full:
             record_built(self.work, None)
-        run = self.run(plan, dbt, on_progress)
+        run = self.repeat(plan, on_progress) or self.run(plan, dbt, on_progress)
         if run.unknown:
             raise no_such_model(run.unknown)
-        models, dropped = self.switch(plan, run)
+        models, dropped = self.switch(lake, plan, run)
         run = self.with_bad_rows(run)
         if not run.is_good:
             raise build_failed(run)
         record_built(self.work, plan.record)
         return run, models, dropped
+
+    def repeat(self, plan: Plan, on_progress: OnProgress) -> DbtRun | None:
+        """Repeat what dbt did in earlier builds, if that is known of all models to build."""
+        if not plan.changed or not plan.record or varies():
+            return None
+        steps = [*read_steps(steps_file(self.work), plan.record.project)]
+        if not steps:
+            return None
+        with (
+            duckdb.connect(self.file, config=UNCHECKED | ONE_THREAD) as connection,
+            stoppable(connection),
+        ):
+            limit_memory(connection, self.memory, self.spill)
+            attach_snapshot(connection, self.lake, self.snapshot)
+            connection.execute(
+                "SET preserve_insertion_order = false; SET enable_progress_bar = false;"
+                f"SET VARIABLE build_snapshot = {self.snapshot}"
+            )
+            return repeat(connection, steps, plan.changed, on_progress)
 
     def run(self, plan: Plan, dbt: DbtProcess, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
@@ -291,7 +309,11 @@ class _Build:
         arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
         return dbt.run(
-            arguments, work=self.work, environment=self.environment(), on_progress=on_progress
+            arguments,
+            work=self.work,
+            environment=self.environment(),
+            on_progress=on_progress,
+            record_of=plan.record.project if plan.record and plan.changed else "",
         )
 
     def with_bad_rows(self, run: DbtRun) -> DbtRun:
@@ -325,9 +347,15 @@ class _Build:
         marts = {node.name for node in run.nodes if node.schema == "marts"}
         record_stale_marts(lake, fresh=marts - run.stale, stale=marts & run.stale)
 
-    def switch(self, plan: Plan, run: DbtRun) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
+    def switch(
+        self, lake: Lake, plan: Plan, run: DbtRun
+    ) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
         """Update the lake's marts and staging views to the build's, in one transaction."""
-        with open_lake(self.lake) as lake, commit_lock(self.lake):
+        # Imported here: a build that finds nothing new needs none of it.
+        from fleetlake.care.integrity.checksums import add_checksums  # noqa: PLC0415
+        from fleetlake.care.thinning import thin_snapshots  # noqa: PLC0415
+
+        with commit_lock(self.lake):
             limit_memory(lake.connection, self.memory, self.spill)
             lake.execute(self._attached())
             try:
@@ -347,6 +375,7 @@ class _Build:
                     f"The marts are built, but could not be copied into the lake: {error}",
                     remedy="Run the build again. The lake still holds the last good marts.",
                 ) from error
+            lake.execute("DETACH build")
             return switched
 
     def _attached(self) -> str:

@@ -4,8 +4,8 @@ Each line of standard input is a command: its words, dbt's `flags` that stand be
 `places` of project and profile that stand after them, and the variables of the `environment` that
 differ from one command to the next. Importing dbt and parsing the project take most of the time of
 a small build, so the process keeps the parsed project for the next command and ends when the pipe
-closes. Its parent starts another one if the project has changed. The `digest` of a command is that
-of the project, and `cache` the file of what dbt made of it, for later processes.
+closes. Its parent starts another one if the project has changed. In `record`, a command may have
+the `file` in which to record what it does, and the `digest` of the project.
 
 The member `line` is the type of a line of output; the others are the fields of the class in
 `fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
@@ -25,43 +25,39 @@ import gc
 gc.disable()
 
 import json
-import marshal
 import os
-import pickle
 import sys
 import threading
-from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields
-from hashlib import sha256
-from importlib.metadata import version
+from functools import wraps
+from graphlib import TopologicalSorter
+from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from types import CodeType
 from typing import Any
 
+from dbt import tracking
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+from dbt.adapters.duckdb.environments.local import DuckDBCursorWrapper
 from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 from dbt.contracts.graph.manifest import Manifest
-from dbt_common.clients.jinja import MacroFuzzEnvironment
 from dbt_common.events.base_types import BaseEvent, EventLevel, EventMsg
 from dbt_common.events.event_manager import EventManager
 from dbt_common.events.event_manager_client import ctx_set_event_manager
 
-from fleetlake.machine.atomic_files import write_atomically
-from fleetlake.machine.ownership import excess_rights, open_own
+from fleetlake.marts.recorded import Statements, Step, write_steps
 
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 gc.enable()
 
+_TABLES = frozenset({"table", "incremental"})
 _FAILED = frozenset({"fail", "error"})
 _MODELS = ("model.", "seed.")
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
 _STATM = Path("/proc/self/statm")
-_WRITE_OF_OTHERS = 0o022
-_MOST_CACHES = 5  # each is of one lake
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
 
@@ -75,73 +71,6 @@ class _Events(EventManager):
             super().fire_event(e, level, *rest, **named)
 
 
-class _Cache:
-    """What dbt makes of a project, for the next process: to make it takes half of an hour's build.
-
-    That is the parsed project, and the code of each template (macro, model or test), by the class
-    of its environment and its text. `made_of` is the project's digest, and what tells two versions
-    and places of one project apart. Python runs what the file says, so it lies in the user's state
-    folder, never in a lake, which may come from others; only this user's own file is read.
-    """
-
-    def __init__(self, file: Path, *made_of: str) -> None:
-        self.file, self.is_changed = file, False
-        versions = map(version, ("dbt-core", "dbt-common", "dbt-duckdb", "jinja2"))
-        self.made_of = [*made_of, sys.version, *versions]
-        self.fields = b""
-        self.codes: dict[tuple[str, str], CodeType] = {}
-        with suppress(OSError, ValueError):
-            with os.fdopen(open_own(file, os.O_RDONLY), "rb") as own:
-                digest, content = own.read().split(b"\n")
-            if digest == _digest(content) and not excess_rights(file, _WRITE_OF_OTHERS):
-                found_of, *found = marshal.loads(b64decode(content))  # noqa: S302 - our own
-                if found_of == self.made_of:
-                    self.fields, self.codes = found
-
-    def project(self) -> Manifest | None:
-        """Return the parsed project if the file has it."""
-        return Manifest(**pickle.loads(self.fields)) if self.fields else None  # noqa: S301
-
-    def add(self, project: Manifest) -> None:
-        """Add a project that was just parsed; `Manifest` itself is pickled wrongly by dbt 1.11."""
-        names = (field.name for field in fields(project) if not field.name.startswith("_"))
-        self.fields = pickle.dumps({name: getattr(project, name) for name in names})
-        self.is_changed = True
-
-    def serve_code(self) -> None:
-        """Let dbt take the code of templates from here."""
-        templates: Any = MacroFuzzEnvironment  # whose method is overloaded
-        compiled = templates.compile
-
-        def known(environment: object, source: str) -> CodeType:
-            key = (type(environment).__name__, source)
-            if key not in self.codes:
-                self.codes[key], self.is_changed = compiled(environment, source), True
-            return self.codes[key]
-
-        templates.compile = known
-
-    def save(self) -> None:
-        """Write the file if something is new; a full disk is reported by what needs the space."""
-        if self.is_changed:
-            content = b64encode(marshal.dumps((self.made_of, self.fields, self.codes)))
-            with suppress(OSError):
-                self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                text = b"\n".join((_digest(content), content)).decode()
-                write_atomically(self.file, text, mode=0o600)
-                for old in sorted(self.file.parent.iterdir(), key=_age)[_MOST_CACHES:]:
-                    old.unlink()
-            self.is_changed = False
-
-
-def _digest(content: bytes) -> bytes:
-    return sha256(content).hexdigest().encode()
-
-
-def _age(file: Path) -> float:
-    return -file.stat().st_mtime
-
-
 def main() -> None:
     """Run one command after the other until standard input closes."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -149,17 +78,13 @@ def main() -> None:
     commands: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=[commands], daemon=True).start()
     project: Manifest | None = None
-    cache: _Cache | None = None
     while True:
         command = json.loads(commands.get())
         os.environ.update(command["environment"])
         flags, places = command["flags"], command["places"]
-        if cache is None:
-            cache = _Cache(Path(command["cache"]), command["digest"], *places)
-        if project is None and (project := parse(flags, places, cache)):
-            cache.serve_code()  # of what commands need, not of the thousands of descriptions
+        project = project or parse(flags, places)
         if project is not None:
-            _run([*flags, *command["words"], *places], project, cache)
+            _run([*flags, *command["words"], *places], project, **command["record"])
 
 
 def _receive(commands: SimpleQueue[bytes]) -> None:
@@ -170,27 +95,77 @@ def _receive(commands: SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def parse(flags: list[str], places: list[str], cache: _Cache) -> Manifest | None:
+def parse(flags: list[str], places: list[str]) -> Manifest | None:
     """Return the parsed project; None after a report of why it cannot be parsed."""
-    if project := cache.project():
-        return project
     words = [*flags, "--no-write-json", "parse", *places]
     outcome = dbtRunner(callbacks=[_on_event]).invoke(words)
     if isinstance(outcome.result, Manifest):
-        cache.add(outcome.result)
         return outcome.result
     _emit_end(outcome)
     return None
 
 
-def _run(words: list[str], project: Manifest, cache: _Cache) -> None:
+def _run(words: list[str], project: Manifest, file: str = "", digest: str = "") -> None:
+    """Run a command, and report on it; with a `file`, record what it does."""
+    sent = _listen() if file else Statements()
     outcome = dbtRunner(project, callbacks=[_on_event]).invoke(words)
     _close_scratch_file()
-    cache.save()
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
             _emit_result(result, project)
+        if file and outcome.success:
+            write_steps(Path(file), digest, _steps(project, sent, outcome.result))
     _emit_end(outcome)
+
+
+def _listen() -> Statements:
+    """Return what will have the statements that dbt sends to DuckDB from now on."""
+    sent = Statements()
+    cursor: Any = DuckDBCursorWrapper  # whose method is replaced
+    execute = getattr(cursor.execute, "__wrapped__", cursor.execute)
+
+    @wraps(execute)
+    def listening(self: Any, sql: str, bindings: Any = None) -> Any:
+        sent.add(sql)
+        return execute(self, sql, bindings)
+
+    cursor.execute = listening
+    return sent
+
+
+def _steps(project: Any, sent: Statements, run: RunExecutionResult) -> Iterator[Step]:
+    """Yield the tables' models and the data tests, in an order to run them in.
+
+    A data test follows the last model that it reads.
+    """
+    ran = {result.node.unique_id: result.node for result in run.results}
+    started_at = str(getattr(tracking.active_user, "run_started_at", None))
+    _reached([], project, "parent_map")  # makes the map
+    sorted_nodes = TopologicalSorter(project.parent_map).static_order()
+    order = {name: place for place, name in enumerate(sorted_nodes)}
+    nodes = {}
+    for name, node in project.nodes.items():
+        if str(node.resource_type) == "test":
+            place = max((order[parent] for parent in node.depends_on.nodes), default=0)
+            nodes[place, 1, name] = ran.get(name, node)
+        elif node.config.materialized in _TABLES:
+            nodes[order[name], 0, name] = node
+    for (_, is_test, name), node in sorted(nodes.items(), key=itemgetter(0)):
+        found = _reached([name], project, "parent_map") & project.sources.keys()
+        sources = (project.sources[source] for source in found)
+        kind = "test" if is_test else node.config.materialized
+        yield Step(
+            node=name,
+            name=node.name,
+            kind=kind,
+            sources=tuple(sorted(f"{one.source_name}.{one.name}" for one in sources)),
+            statements=sent.of(name, kind, started_at),
+            schema=node.schema,
+            unit=tuple(node.config.meta.get("unit", ())),
+            model=_model_of(node) if is_test else "",
+            sql=(getattr(node, "compiled_code", None) or "") if is_test else "",
+            fails_build=not is_test or node.config.severity.lower() == "error",
+        )
 
 
 def _close_scratch_file() -> None:
@@ -263,11 +238,10 @@ def _emit_result(result: Any, project: Manifest) -> None:
             reads=_tables_of(node, project) if result.status in _FAILED else (),
         )
     elif kind == "test":
-        about = getattr(node, "attached_node", None) or next(iter(node.depends_on.nodes), "")
         _emit(
             "test",
             **outcome,
-            model=about.rsplit(".", 1)[-1],
+            model=_model_of(node),
             failures=result.failures or 0,
             seconds=result.execution_time,
             sql=node.compiled_code or "",
@@ -275,6 +249,12 @@ def _emit_result(result: Any, project: Manifest) -> None:
         )
     elif kind == "unit_test":
         _emit("unit_test", **outcome, message=(result.message or "").strip())
+
+
+def _model_of(test: Any) -> str:
+    """Return the name of the model that a data test is about."""
+    about = getattr(test, "attached_node", None) or next(iter(test.depends_on.nodes), "")
+    return str(about.rsplit(".", 1)[-1])
 
 
 def _spoiled(test: Any, project: Manifest) -> list[str]:

@@ -57,7 +57,6 @@ class DbtProcess:
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._made_for: object = None
-        self._digest = ""
         self._commands = 0
         self._stray_output: IO[str] = tempfile.TemporaryFile(  # noqa: SIM115 - `close` closes it
             "a+", encoding="utf-8", errors="replace"
@@ -81,18 +80,22 @@ class DbtProcess:
         work: Path,
         environment: Mapping[str, str],
         on_progress: OnProgress = lambda _: None,
+        record_of: str = "",
     ) -> DbtRun:
         """Run one dbt command over the project; return the results of its models and tests.
 
-        dbt gets only the variables in `environment`: no keys of the service, no Prefect settings.
-        It writes only below `work`. Failed models and tests are results, not exceptions. Raises:
-        BuildFailed if dbt failed without results.
+        With the digest of the project in `record_of`, what it does is recorded. dbt gets only the
+        variables in `environment`: no keys of the service, no Prefect settings. It writes only
+        below `work`. Failed models and tests are results, not exceptions. Raises: BuildFailed if
+        dbt failed without results.
         """
         child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
-            command = {**_command(words, work), "digest": self._digest, "cache": _cache_file(work)}
-            _send(child, {**command, "environment": _of_command(environment)})
+            command = _command(words, work)
+            record = {"file": str(steps_file(work)), "digest": record_of} if record_of else {}
+            environment = _of_command(environment)
+            _send(child, {**command, "environment": environment, "record": record})
             report = _Report.of(child, on_progress)
             self._require_run(report, work)
         except BaseException:  # Ctrl-C too: its work is no longer wanted
@@ -106,8 +109,7 @@ class DbtProcess:
     def _child_for(self, work: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Return the process if it can run a command in this environment, otherwise a new one."""
         fixed = dict(environment.items() - _of_command(environment).items())
-        self._digest = project_digest(project_folder(), with_docs=True)
-        made_for = (self._digest, work, fixed)
+        made_for = (project_digest(project_folder()), work, fixed)
         child = self._child
         if child is None or child.poll() is not None or made_for != self._made_for:
             self._end()
@@ -210,10 +212,10 @@ def _command(words: list[str], work: Path) -> dict[str, list[str]]:
     }
 
 
-def _cache_file(work: Path) -> str:
-    """Return the user's own file of what dbt made of a project, one for each folder of work."""
+def steps_file(work: Path) -> Path:
+    """Return the user's own file of what dbt did in a folder of work."""
     name = hashlib.sha256(str(work.resolve()).encode()).hexdigest()
-    return str(load_settings().state.absolute() / "dbt" / name)
+    return load_settings().state.absolute() / "dbt" / f"{name}.json"
 
 
 def _start(

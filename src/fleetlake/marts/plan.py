@@ -43,11 +43,15 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """dbt's options for a build (None: nothing to build), and what to record afterwards."""
+    """dbt's options for a build (None: nothing to build), and what to record afterwards.
+
+    `changed` are the source tables whose models are built; empty if these do not follow from them.
+    """
 
     options: tuple[str, ...] | None
     is_full: bool
     is_live: bool = False
+    changed: frozenset[str] = frozenset()
     record: Built | None
 
 
@@ -100,8 +104,8 @@ def plan_build(
     record = Built(project, until, removals)
     if is_full or changed is None:
         return Plan(options=(), is_full=is_full, record=record)
-    options = _downstream(changed & tracked_tables())
-    return Plan(options=options, is_full=False, record=record)
+    changed &= tracked_tables()
+    return Plan(options=_downstream(changed), is_full=False, changed=changed, record=record)
 
 
 def _plan_live(record: Built, changed: frozenset[str] | None) -> Plan:

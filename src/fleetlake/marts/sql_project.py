@@ -28,10 +28,16 @@ from fleetlake.text.wording import did_you_mean
 SQL = "sql"
 _PROJECT_FILE = "dbt_project.yml"
 _PARTS = ("models", "macros", "tests")
-_SOURCES = {".sql", ".yml", ".yaml", ".csv", ".md"}
+_SOURCES = {".sql", ".yml", ".yaml", ".csv"}
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The parser in C, which most builds of PyYAML have, reads our models in 0.1 s instead of 0.5 s."""
+
+_VARIES = re.compile(
+    r"\b(run_query|statement|execute|load_result|adapter|graph|flags|run_started_at|invocation_id"
+    r"|modules|env_var)\b"
+)
+"""What in a template may give other statements in the next build of the same project."""
 
 Variables = Mapping[str, int | float]
 
@@ -102,6 +108,12 @@ def _is_used(name: str) -> bool:
     return any(pattern.search(path.read_text("utf-8")) for path in own_models())
 
 
+def varies() -> bool:
+    """Return whether the user's own models may give other statements in each build."""
+    files = (path for part in _PARTS for path in _own_files(part, ".sql", ".yml", ".yaml"))
+    return any(_VARIES.search(path.read_text("utf-8")) for path in files)
+
+
 def own_entries() -> Iterator[dict[str, Any]]:
     """Yield what the user's YAML files say of each own model. Raises: BuildFailed."""
     names = {path.stem for path in own_models()}
@@ -121,12 +133,12 @@ def _own_files(part: str, *suffixes: str) -> list[Path]:
     return sorted(path for path in files if path.suffix in suffixes)
 
 
-def project_digest(ours: Path, *, with_docs: bool = False) -> str:
+def project_digest(ours: Path) -> str:
     """Return a digest of all files of the project, ours and the user's, and of own variables."""
-    digest, suffixes = hashlib.sha256(), _SOURCES if with_docs else _SOURCES - {".md"}
+    digest = hashlib.sha256()
     for folder in filter(None, (ours, own_sql())):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in suffixes:
+            if path.suffix in _SOURCES:
                 digest.update(path.name.encode() + path.read_bytes())
     for name, text in place_seeds().items():
         digest.update(name.encode() + text.encode())

@@ -202,7 +202,7 @@ class Settings(BaseSettings):
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
-        description="Folder of what this user's processes share: call limit, parsed SQL project",
+        description="Folder of what this user's processes share: call limit, statements of builds",
     )
     umask: Annotated[str, AfterValidator(umask_text)] = Field(
         DEFAULT_UMASK,

@@ -4,7 +4,7 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['alert_type', 'router_id', 'alert_date']},
-    pre_hook="{{ forget_found(touched_alert_days()) }}",
+    pre_hook=["{{ recall_confirmations() }}", "{{ forget_found(touched_alert_days()) }}"],
     post_hook=["{{ remember_confirmations() }}", "{{ remember_built() }}"]
 ) }}
 

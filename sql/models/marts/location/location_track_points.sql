@@ -5,7 +5,9 @@
 {{ config(
     materialized='incremental', unique_key=unit,
     incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
-    meta={'unit': unit}, post_hook="{{ remember_built() }}"
+    meta={'unit': unit},
+    pre_hook="{{ recall_first_fix() }}",
+    post_hook="{{ remember_built() }}"
 ) }}
 
 {% set cannot_reach = too_far('b.last_lat', 'b.last_lon', 'w.first_lat', 'w.first_lon',
@@ -43,7 +45,7 @@ fixes as (
     from {{ ref('stg_historical_locations') }} as f
     {% if is_incremental() %}
     inner join reach as r on f.router_id = r.router_id and f.fixed_at >= r.read_from
-    where f.fixed_at >= cast('{{ first_touched_fix() }}' as timestamp with time zone) - interval 20 hour
+    where f.fixed_at >= getvariable('first_touched_at') - interval 20 hour
     {% endif %}
 ),
 

@@ -10,8 +10,6 @@ An object store verifies its content by itself, so files there have none.
 import hashlib
 from collections.abc import Collection, Sequence
 
-import pyarrow as pa
-
 from fleetlake.care.integrity.listing import FileStore, ListedFile, each_of, listed_files
 from fleetlake.lake.connection import Lake
 from fleetlake.machine.io_faults import refuse_io_fault
@@ -90,15 +88,15 @@ def keep_checksums(lake: Lake) -> None:
 def forget_checksums(lake: Lake, names: Collection[str]) -> None:
     """Remove the checksums of files, in the open transaction."""
     if names:
-        with lake.view("gone", pa.table({"name": sorted(names)})):
-            lake.execute("delete from meta.files where name in (select name from gone)")
+        gone = {"names": [*names]}
+        lake.execute("delete from meta.files where name in (select unnest($names))", gone)
 
 
 def _insert(lake: Lake, files: Sequence[ListedFile], checksums: Sequence[str]) -> None:
     members = {
         "name": [file.name for file in files],
         "size_bytes": [file.size for file in files],
-        "sha256": checksums,
+        "sha256": [*checksums],
     }
-    with lake.view("checked", pa.table(members)):
-        lake.execute("insert into meta.files by name select *, now() as checked_at from checked")
+    columns = ", ".join(f"unnest(${name}) as {name}" for name in members)
+    lake.execute(f"insert into meta.files by name select {columns}, now() as checked_at", members)
