@@ -17,7 +17,7 @@ from zlib import crc32
 from fleetlake.planning.coverage import SWEEP, TOLERANCE
 from fleetlake.planning.intervals import BEGINNING, Interval
 
-MEASURED = 64
+MEASURED = 256
 """One id in so many is requested by each load, to measure how late records become visible."""
 
 RATE_PERIOD = timedelta(days=2)
