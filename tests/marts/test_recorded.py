@@ -63,14 +63,6 @@ def recorded(built, tmp_path_factory, add):
     return lake
 
 
-@pytest.fixture
-def _no_dbt(monkeypatch):
-    def run(*_, **__):
-        raise AssertionError("dbt was started")
-
-    monkeypatch.setattr(DbtProcess, "run", run)
-
-
 @pytest.fixture(scope="module")
 def hour(recorded, tmp_path_factory, add):
     """Build an hour without dbt, and with it in a copy of the lake; return lakes and results."""
@@ -94,12 +86,30 @@ def test_an_hour_built_without_dbt_equals_one_built_with_it_and_a_full_build(hou
 
 
 @pytest.mark.proof
-def test_a_data_test_that_fails_without_dbt_is_reported_by_dbt(hour, add):
+def test_a_statement_that_fails_without_dbt_is_built_by_dbt(hour, add):
     lake = hour[0][0]
+    add(lake, "activity_logs", login("new"))
+    file = steps_file(work_folder(lake))
+    file.write_text(file.read_text().replace("security_events__dbt_tmp", 'no\\".\\"such'))
+
+    built = {model.name for model in build_marts(lake).models}
+
+    assert built == {"change_log", "security_events"}
+    assert "security_events__dbt_tmp" in file.read_text()  # as dbt sent it
+    with open_lake(lake, read_only=True) as opened:
+        assert opened.rows("select 1 from marts.security_events where event_id like '%new'")
+
+
+@pytest.mark.proof
+def test_a_data_test_that_fails_without_dbt_is_reported_by_dbt_and_keeps_the_marts(hour, add):
+    lake = hour[0][0]
+    before = content(lake)
     add(lake, "activity_logs", login("twice"), login("twice"))  # the lake never writes this
 
     with pytest.raises(BuildFailed, match="twice"):
         build_marts(lake)
+
+    assert content(lake) == before
 
 
 @pytest.mark.proof
