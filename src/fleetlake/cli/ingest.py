@@ -183,7 +183,7 @@ def _print_fleet(
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, table
     from fleetlake.loading.forecast import ONE_PER_CALL, plan_fleet
-    from fleetlake.text.wording import counted, duration_in_words
+    from fleetlake.text.wording import counted
 
     limit = settings.calls_per_minute
 
@@ -201,10 +201,8 @@ def _print_fleet(
         print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
         return
     columns = ("endpoint", "each device asked every", "calls an hour", "minutes")
-    rows = [
-        (f.endpoint, f.unread and duration_in_words(f.unread), f.calls, _minutes(f, limit))
-        for f in found
-    ]
+    asked = {f.endpoint: f"{f.unread.total_seconds() / 3600:g} h" for f in found if f.unread}
+    rows = [(f.endpoint, asked.get(f.endpoint), f.calls, _minutes(f, limit)) for f in found]
     screen = console()
     screen.print(table("", columns, rows))
     screen.print(f"Each hour: {total(settings)}.")
