@@ -168,7 +168,7 @@ async def write_list(
     is_history = endpoint.mode is Mode.HISTORY
     rejects: Sequence[RejectedRecord] = pages.rejects
     if not is_history and pages.rows.num_rows > ROWS_PER_PART:
-        whole = replace(whole, digest=None)  # somebody else may write between two parts
+        whole = replace(whole, digest=None)  # another process may write between two parts
     for rows in [pages.rows] if is_history else map(RowParts.of, pages.rows.parts()):
         batch = Batch(
             endpoint=endpoint, profile=run.profile, rows=rows, seen_at=seen_at, rejects=rejects
