@@ -24,7 +24,7 @@ from tools.bench.measure import measure
 from tools.bench.records import ready
 
 HERE = Path(__file__).parent
-SIZES = (100, 1_000, 3_000)
+SIZES = (100, 300, 1_000)
 PHASES = ("ingest", "build", "publish", "status")
 COLUMNS = ("", "run", "CPU s", "least to most", "wall s", "peak MB", "calls", "/ before")
 NEW, EARLIER = "this version", "before"
@@ -71,7 +71,7 @@ def totals(section: Section) -> Iterator[str]:
 def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
     """Let a fleet of a size live for some hours, and measure what each of them costs."""
     section = Section(name=f"{routers} hour", title=f"{routers:,} routers")
-    options = ["--port", "0", "--routers", str(routers), "--days", "3", "--speed", "0"]
+    options = ["--port", "0", "--routers", str(routers), "--days", "2", "--speed", "0"]
     options += ["--now", START.isoformat()]
     with ExitStack() as stack:
         fleets = []
