@@ -91,7 +91,9 @@ def damage_a_page(one: Round) -> None:
 def delete_the_log(one: Round) -> None:
     """Leave the lake as a killed process does, then delete the log with its last commits."""
     copy = one.lake.with_name("copy")
-    with open_lake(one.lake, read_only=True):  # so that the log is not applied
+    with open_lake(one.lake, read_only=True) as reader:
+        reader.begin_long_read()
+        reader.rows("select count(*) from meta.loads")  # while it reads, the log is not applied
         one.sim.advance(3600)
         one.sim.ingest(*LOADED)
         assert (one.lake / f"{CATALOG}-wal").stat().st_size
