@@ -157,7 +157,8 @@ def drain_lock(
 
     Raises: StreamBusy if another process holds it for longer than `seconds`.
     """
-    busy = StreamBusy(
+    busy = partial(
+        StreamBusy,
         f"Another process is writing pushed records to the lake in {lake}.",
         remedy="Run again. Nothing was changed.",
     )
@@ -166,13 +167,14 @@ def drain_lock(
 
 def announce_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the announcing of alerts. Raises: StreamBusy at once if another process announces."""
-    busy = StreamBusy("Another process is announcing alerts.")
+    busy = partial(StreamBusy, "Another process is announcing alerts.")
     return _held(_lock(lake, "announce", seconds=0, purpose="streams"), busy=busy)
 
 
 def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the upgrade of a lake. Raises: LakeBusy if another process upgrades it for too long."""
-    busy = LakeBusy(
+    busy = partial(
+        LakeBusy,
         f"Another process is upgrading the lake in {lake}.",
         remedy="Wait for it, then run again.",
     )
@@ -182,13 +184,16 @@ def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
 
 def export_lock(lake: LakeAddress, target: str) -> AbstractContextManager[None]:
     """Hold the lock of exports to a target. Raises: LakeBusy at once if one is running."""
-    busy = LakeBusy(f"Another export to {target} is running.", remedy="Wait for it, or stop it.")
+    busy = partial(
+        LakeBusy, f"Another export to {target} is running.", remedy="Wait for it, or stop it."
+    )
     return _held(_lock(lake, f"export-{target}", seconds=0, purpose="streams"), busy=busy)
 
 
 def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the catalog's lock for one commit. Raises: LakeBusy after waiting for two minutes."""
-    busy = LakeBusy(
+    busy = partial(
+        LakeBusy,
         f"Another process has held the catalog of {lake} for two minutes.",
         remedy="Look for a stopped (suspended) fleetlake process and end it.",
     )
@@ -201,7 +206,8 @@ def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
 
     Raises: LakeBusy if the other one, or one of the same kind, still runs after `seconds`.
     """
-    busy = LakeBusy(
+    busy = partial(
+        LakeBusy,
         f"A backup or maintenance of the lake in {lake} is under way.",
         remedy="Run again when it has ended. Nothing was changed.",
     )
@@ -214,7 +220,7 @@ def build_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
     Raises: LakeBusy if another build still runs after `seconds`.
     """
     lock = _lock(lake, "build", seconds=seconds, purpose="builds")
-    return _held(lock, busy=another_build(lake))
+    return _held(lock, busy=partial(another_build, lake))
 
 
 def another_build(lake: LakeAddress) -> LakeBusy:
@@ -291,7 +297,8 @@ def _streams_locked(
 ) -> AbstractContextManager[None]:
     """Hold locks of a stream. Raises: StreamBusy if another process still holds one at `until`."""
     locks = (_lock(lake, name, seconds=_left(until), purpose="streams") for name in names)
-    busy = StreamBusy(
+    busy = partial(
+        StreamBusy,
         f"Another process is loading {stream}.",
         remedy="Run again when it has ended. Nothing was changed.",
     )
@@ -299,14 +306,14 @@ def _streams_locked(
 
 
 @contextmanager
-def _held(*locks: AbstractContextManager[object], busy: LakeError) -> Iterator[None]:
-    """Hold some locks. Raises: `busy` if another process holds one of them for too long."""
+def _held(*locks: AbstractContextManager[object], busy: Callable[[], LakeError]) -> Iterator[None]:
+    """Hold some locks. Raises: `busy()` if another process holds one of them for too long."""
     with ExitStack() as held:
         try:
             for lock in locks:
                 held.enter_context(lock)
         except LockTaken:
-            raise busy from None
+            raise busy() from None
         yield
 
 
