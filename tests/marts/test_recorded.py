@@ -1,6 +1,7 @@
 """An hour's build repeats without dbt what dbt did the hour before, and leaves the same marts."""
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
 from fleetlake.marts.dbt_process import DbtProcess, steps_file
 from fleetlake.marts.plan import last_built, work_folder
-from fleetlake.marts.recorded import read_steps
+from fleetlake.marts.recorded import Statements, Step, read_steps, repeat, write_steps
 from fleetlake.marts.sql_project import varies
 from tests.marts.test_increments import fixes, signal, usage
 
@@ -144,3 +145,25 @@ def test_an_own_model_that_may_give_other_statements_each_time_is_known(
     monkeypatch.setattr("fleetlake.marts.sql_project.found_project", lambda: tmp_path)
 
     assert varies() is expected
+
+
+def test_a_statement_that_begins_with_a_query_and_writes_is_sent_again():
+    sent = Statements()
+    sent.add(
+        '/* {"app": "dbt", "node_id": "model.a"} */ with x as (select 1) insert into t from x;'
+    )
+
+    assert sent.of("model.a", "table", "") == ("with x as (select 1) insert into t from x",)
+
+
+def test_what_dbt_must_do_itself_is_not_taken_from_an_earlier_build(tmp_path):
+    file = tmp_path / "steps.json"
+    step = Step(node="model.a", name="a", kind="table", sources=("raw.alerts",), statements=("x",))
+
+    write_steps(file, "project", [step])
+    write_steps(file, "project", [replace(step, statements=())])
+    assert [one.statements for one in read_steps(file, "project")] == [("x",)]
+
+    write_steps(file, "project", [replace(step, statements=(), is_repeatable=False)])
+    assert [one.statements for one in read_steps(file, "project")] == [()]
+    assert repeat(None, read_steps(file, "project"), frozenset({"raw.alerts"}), print) is None

@@ -1,7 +1,6 @@
 """Plan what a load of a stream reads, from the lake alone; loads and forecasts use the plan."""
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -113,12 +112,12 @@ class _Planner:
         wanted_from = last.wanted_from if last else BEGINNING
         kept_from = self.state.events_kept_from(endpoint) or BEGINNING
         since = max(self.scope.since or wanted_from, kept_from)
-        ids, calls = self._ids()
+        ids = self._ids()
         swept_at = last.swept_at if last else self.now
         swept_from = sweep_from(swept_at, proven.values())
         asked, swept = ids, frozenset[Id]()
         if only is None:
-            turns = Turns(freshness=self.scope.freshness.get(endpoint.name, _NONE), calls=calls)
+            turns = Turns(self.scope.freshness.get(endpoint.name, _NONE))
             sweeps = turns.last_sweeps(ids, self.now)
             swept = frozenset(one for one in ids if swept_at < sweeps[one])
             signs = replace(self._signs(ids, turns, bulk, last), since=since, swept=swept)
@@ -154,16 +153,12 @@ class _Planner:
             return proven
         return {id_: proven[id_] for id_ in proven if self.scope.shard.has(id_)}
 
-    def _ids(self) -> tuple[Sequence[Id], int]:
-        """Return the shard's ids, and how many calls those of all shards take.
-
-        Without a fan-out, there is one walk without an id.
-        """
+    def _ids(self) -> Sequence[Id]:
+        """Return the shard's ids. Without a fan-out, there is one walk without an id."""
         if self.endpoint.fan_out is None:
-            return [None], 1
+            return [None]
         ids = fan_out_ids(self.lake, self.profile, self.endpoint)
-        calls = math.ceil(len(ids) / self.endpoint.fan_out.ids_per_call)
-        return [one for one in ids if self.scope.shard.has(one)], calls
+        return [one for one in ids if self.scope.shard.has(one)]
 
     def _signs(
         self, ids: Sequence[Id], turns: Turns, bulk: BulkList | None, last: LastRead | None

@@ -313,7 +313,7 @@ class _Build:
             work=self.work,
             environment=self.environment(),
             on_progress=on_progress,
-            record_of=plan.record.project if plan.record and plan.changed else "",
+            record_of=plan.record.project if plan.record and plan.changed and not varies() else "",
         )
 
     def with_bad_rows(self, run: DbtRun) -> DbtRun:

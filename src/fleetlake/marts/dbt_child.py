@@ -54,6 +54,7 @@ gc.set_threshold(100_000, 50, 100)
 gc.enable()
 
 _TABLES = frozenset({"table", "incremental"})
+_NO_TABLES = frozenset({"view", "ephemeral", "seed"})
 _FAILED = frozenset({"fail", "error"})
 _MODELS = ("model.", "seed.")
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
@@ -148,7 +149,7 @@ def _steps(project: Any, sent: Statements, run: RunExecutionResult) -> Iterator[
         if str(node.resource_type) == "test":
             place = max((order[parent] for parent in node.depends_on.nodes), default=0)
             nodes[place, 1, name] = ran.get(name, node)
-        elif node.config.materialized in _TABLES:
+        elif str(node.config.materialized) not in _NO_TABLES:
             nodes[order[name], 0, name] = node
     for (_, is_test, name), node in sorted(nodes.items(), key=itemgetter(0)):
         found = _reached([name], project, "parent_map") & project.sources.keys()
@@ -159,13 +160,29 @@ def _steps(project: Any, sent: Statements, run: RunExecutionResult) -> Iterator[
             name=node.name,
             kind=kind,
             sources=tuple(sorted(f"{one.source_name}.{one.name}" for one in sources)),
-            statements=sent.of(name, kind, started_at),
+            statements=sent.of(name, kind, started_at) if _is_repeatable(node) else (),
+            is_repeatable=_is_repeatable(node),
             schema=node.schema,
             unit=tuple(node.config.meta.get("unit", ())),
             model=_model_of(node) if is_test else "",
             sql=(getattr(node, "compiled_code", None) or "") if is_test else "",
             fails_build=not is_test or node.config.severity.lower() == "error",
         )
+
+
+def _is_repeatable(node: Any) -> bool:
+    """Return whether a later build may send the same statements for a model or data test.
+
+    Some settings have dbt look at the tables first, or write elsewhere.
+    """
+    config = node.config
+    if str(node.resource_type) == "test":
+        return not config.store_failures
+    return (
+        config.materialized in _TABLES
+        and getattr(config, "on_schema_change", None) in {None, "ignore", "fail"}
+        and getattr(config, "incremental_strategy", None) != "microbatch"
+    )
 
 
 def _close_scratch_file() -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
@@ -29,7 +30,7 @@ BUILT_AT = "{built_at}"
 """Stands in a statement for the time of the build."""
 
 _COMMENT = re.compile(r'/\* \{.*?"node_id": "([^"]+)"\} \*/\s*')
-_READS = re.compile(r"(select|with|from|describe|pragma|show)\b", re.IGNORECASE)
+_READS = re.compile(r"(select|from|describe|pragma|show)\b", re.IGNORECASE)
 _TEST_QUERY = "dbt_internal_test"
 _WRITE_OF_OTHERS = 0o022
 _MOST_FILES = 5  # each is of one lake
@@ -38,6 +39,8 @@ _MOST_FILES = 5  # each is of one lake
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """A table's model or a data test, and its statements; without any, no build has run it yet.
+
+    What is not `is_repeatable` has none: dbt does more for it than to send the same statements.
 
     `node` is dbt's id. `sources` are the source tables that it depends on, as `schema.table`.
     `model` is that of a test, and `sql` the query of its bad rows.
@@ -53,6 +56,7 @@ class Step:
     model: str = ""
     sql: str = ""
     fails_build: bool = True
+    is_repeatable: bool = True
 
     def run(self, connection: duckdb.DuckDBPyConnection, built_at: str) -> NodeResult | TestResult:
         """Send the statements, in the open transaction."""
@@ -103,14 +107,22 @@ class Statements:
 
 def write_steps(file: Path, project: str, steps: Iterable[Step]) -> None:
     """Record steps of a project, whose digest is given; steps without statements keep theirs."""
-    known = {step.node: step for step in read_steps(file, project)}
-    merged = [step if step.statements else known.get(step.node, step) for step in steps]
+    known = {step.node: step for step in read_steps(file, project) if step.is_repeatable}
+    merged = [
+        step if step.statements or not step.is_repeatable else known.get(step.node, step)
+        for step in steps
+    ]
     with suppress(OSError):  # a full disk is reported by what needs the space
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = {"project": project, "steps": [asdict(step) for step in merged]}
+        content = {"project": _made_of(project), "steps": [asdict(step) for step in merged]}
         write_atomically(file, json.dumps(content), mode=0o600)
         for old in sorted(file.parent.iterdir(), key=_age)[_MOST_FILES:]:
             old.unlink()
+
+
+def _made_of(project: str) -> str:
+    """Return the digest of a project with the versions of what makes statements of it."""
+    return " ".join([project, *map(version, ("fleetlake", "dbt-core", "dbt-duckdb", "duckdb"))])
 
 
 def _age(file: Path) -> float:
@@ -122,7 +134,7 @@ def read_steps(file: Path, project: str) -> Iterator[Step]:
     with suppress(OSError, ValueError, LookupError, TypeError):  # as of another release
         with os.fdopen(open_own(file, os.O_RDONLY), "rb") as own:
             content = json.loads(own.read())
-        if content["project"] == project and not excess_rights(file, _WRITE_OF_OTHERS):
+        if content["project"] == _made_of(project) and not excess_rights(file, _WRITE_OF_OTHERS):
             for step in content["steps"]:
                 lists = {name: tuple(step[name]) for name in ("sources", "statements", "unit")}
                 yield Step(**{**step, **lists})

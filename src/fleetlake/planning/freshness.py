@@ -9,6 +9,7 @@ Each id has its own turn in a period, so the loads of a period share the calls e
 day is its sweep.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,44 +28,41 @@ Id = int | None
 """An id of a fan-out; None for a stream without one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+_HOUR = timedelta(hours=1)
+
+_PLACES = 1024
+"""Times of a day at which an id may have its sweep."""
+
+
+@dataclass(frozen=True)
 class Turns:
     """The turns of the ids of a list with some freshness; zero means at each load.
 
-    Ids that can share a call have the same turns: there are about as many groups of ids as the
-    `calls` that all of them take. A growing fleet hardly moves them.
+    The place of an id in the day is its own for ever, and its sweep is at that time. Were it to
+    move with the freshness, records that came late between two sweeps would not be found.
     """
 
     freshness: timedelta = timedelta(0)
-    calls: int = 1
 
     def last(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
         """Return the last turn of each id, up to `at`."""
-        return self._last(ids, at, every=self._period, rounds=self._rounds)
+        period = self.freshness or SWEEP
+        if period <= _HOUR:  # loads are hourly, and do not start on the second
+            period = max(period - TOLERANCE, period / 2)
+        return _last(ids, at, every=SWEEP / math.ceil(SWEEP / period))
 
     def last_sweeps(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
         """Return the last turn of each id, up to `at`, that is a sweep: one of those of a day."""
-        return self._last(ids, at, every=self._period * self._rounds)
+        return _last(ids, at, every=SWEEP)
 
-    @property
-    def _period(self) -> timedelta:
-        """A little less than the freshness, because loads do not start on the second."""
-        if not self.freshness:
-            return SWEEP
-        return max(self.freshness - TOLERANCE, self.freshness / 2)
 
-    @property
-    def _rounds(self) -> int:
-        return max(SWEEP // self._period, 1)
+def _last(ids: Iterable[Id], at: datetime, *, every: timedelta) -> Mapping[Id, datetime]:
+    last = [at - (at - BEGINNING - SWEEP * place / _PLACES) % every for place in range(_PLACES)]
+    return {one: last[0 if one is None else _place(one)] for one in ids}
 
-    def _last(
-        self, ids: Iterable[Id], at: datetime, *, every: timedelta, rounds: int = 1
-    ) -> Mapping[Id, datetime]:
-        bits = (max(self.calls, 1) - 1).bit_length()
-        groups = 2**bits
-        starts = (BEGINNING + every * (rounds * group % groups) / groups for group in range(groups))
-        last = [at - (at - start) % every for start in starts]
-        return {one: last[crc32(str(one).encode()) >> (32 - bits)] for one in ids}
+
+def _place(one: int) -> int:
+    return crc32(str(one).encode()) % _PLACES
 
 
 @dataclass(frozen=True, kw_only=True)
