@@ -148,12 +148,11 @@ def test_an_own_model_that_may_give_other_statements_each_time_is_known(
 
 
 def test_a_statement_that_begins_with_a_query_and_writes_is_sent_again():
+    sql = "with x as (select 1) insert into t from x"
     sent = Statements()
-    sent.add(
-        '/* {"app": "dbt", "node_id": "model.a"} */ with x as (select 1) insert into t from x;'
-    )
+    sent.add(f'/* {{"app": "dbt", "node_id": "model.a"}} */ {sql};')
 
-    assert sent.of("model.a", "table", "") == ("with x as (select 1) insert into t from x",)
+    assert sent.of("model.a", "table", "2026-06-15") == (sql,)
 
 
 def test_what_dbt_must_do_itself_is_not_taken_from_an_earlier_build(tmp_path):
