@@ -1,5 +1,6 @@
 """Lists ordered by time: events and measurements."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from fleetlake.endpoints.columns import columns_of
@@ -36,15 +37,10 @@ ROUTER_URGED = (
     Moved(endpoint="pushed_alerts", id="router_id", at="alerted_at", types=URGENT),
 )
 
-SEVERAL_PER_CALL = timedelta(hours=1)
-ONE_PER_CALL = timedelta(hours=6)
-"""Default freshness; a list that is read one device a call costs a hundred times as many calls."""
-
 PER_INTERFACE = FanOut(
     parameter="net_device__in",
     source="net_devices",
     partition="net_device_id",
-    freshness=SEVERAL_PER_CALL,
     moved=METRICS_MOVED,
 )
 ONE_ROUTER = FanOut(
@@ -52,14 +48,12 @@ ONE_ROUTER = FanOut(
     source="routers",
     ids_per_call=1,
     partition="router_id",
-    freshness=ONE_PER_CALL,
     urged_by=ROUTER_URGED,
 )
 PER_ROUTER = FanOut(
     parameter="router__in",
     source="routers",
     partition="router_id",
-    freshness=SEVERAL_PER_CALL,
     urged_by=ROUTER_URGED,
 )
 
@@ -155,15 +149,7 @@ ROWS = (
         cursor=OLDEST_FIRST,
         event_time="created_at",
         window=WindowFilters(start="created_at__gt", end="created_at__lte"),
-        fan_out=FanOut(
-            parameter="router",
-            source="routers",
-            ids_per_call=1,
-            partition="router_id",
-            is_stamped=True,
-            freshness=ONE_PER_CALL,
-            moved=PLACE_MOVED,
-        ),
+        fan_out=replace(ONE_ROUTER, is_stamped=True, moved=PLACE_MOVED, urged_by=()),
         columns=columns_of(
             "historical_locations",
             """router created_at created_at_timeuuid latitude longitude accuracy altitude mph

@@ -106,9 +106,8 @@ class FanOut:
     the column of the id. `is_stamped` means that the record does not contain the id, so it is taken
     from the call.
 
-    An id's records are at most about `freshness` old, unless the settings say otherwise. With
-    `moved`, ids that have not changed according to a bulk list are not requested. An id is
-    requested earlier after an event in one of the lists `urged_by`.
+    With `moved`, ids that have not changed according to a bulk list are not requested. An id is
+    requested before its turn after an event in one of the lists `urged_by`.
     """
 
     parameter: str
@@ -116,7 +115,6 @@ class FanOut:
     ids_per_call: int = MAX_IDS_PER_CALL
     partition: str
     is_stamped: bool = False
-    freshness: timedelta = timedelta(0)
     moved: Moved | None = None
     urged_by: tuple[Moved, ...] = ()
     listed_in: tuple[str, ...] = ()
@@ -127,6 +125,14 @@ class FanOut:
             raise ValueError(f"ids_per_call must be 1 to {MAX_IDS_PER_CALL}")
         if self.is_stamped and self.ids_per_call != 1:
             raise ValueError("an id can be added to records only if each call asks for one id")
+
+    @property
+    def freshness(self) -> timedelta:
+        """How old an id's records may become, unless the settings say otherwise.
+
+        A list that is read one id a call costs a hundred times as many calls.
+        """
+        return timedelta(hours=6 if self.ids_per_call == 1 else 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from errno import EACCES
-from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -77,11 +76,15 @@ def open_lake(
                     set_threads(connection)
             if is_new:
                 if not has_tables(lake):
-                    import_module("fleetlake.lake.tables").create_missing(lake)
+                    from fleetlake.lake.tables import create_missing  # noqa: PLC0415 - seldom
+
+                    create_missing(lake)
                     known = read_format(lake)
                 _mark_ready(path)
-        if not read_only:  # readers need not import what writes
-            import_module("fleetlake.lake.evolution.upgrade").upgrade(lake, known)
+        if not read_only:
+            from fleetlake.lake.evolution.upgrade import upgrade  # noqa: PLC0415 - those who only read need it not
+
+            upgrade(lake, known)
         yield lake
     finally:
         with open_lock(path):

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.audit_trail import EventKind
@@ -47,6 +46,8 @@ def record_gaps(
     ]
     if not expired:
         return 0
+    from fleetlake.lake.watermarks import add_intervals  # noqa: PLC0415 - readers need it not
+
     days = endpoint.retention.days if endpoint.retention else 0
     keeps = f"the service keeps {endpoint.name} for {days} days"
     forgotten = forgotten_ranges(lake, endpoint)
@@ -65,7 +66,7 @@ def record_gaps(
                     f"{keeps}; {'its file was lost' if is_lost else 'not read in time'}",
                 ],
             )
-        import_module("fleetlake.lake.watermarks").add_intervals(lake, profile, endpoint, expired)
+        add_intervals(lake, profile, endpoint, expired)
     return len(rows)
 
 

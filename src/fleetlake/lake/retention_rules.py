@@ -11,7 +11,6 @@ per record, which has no age, so they cannot have a rule.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 
 from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -127,6 +126,8 @@ def delete_older(lake: Lake) -> dict[str, int]:
     Quarantined records and examples of new members of these tables go by the day they arrived.
     The caller holds the locks of all streams and of the catalog.
     """
+    from fleetlake.lake.confirmation import drop_dangling  # noqa: PLC0415 - those who only read need it not
+
     deleted: dict[str, int] = {}
     for name, start in sorted(kept_from(lake).items()):
         if name not in ENDPOINTS:  # of another release
@@ -135,7 +136,7 @@ def delete_older(lake: Lake) -> dict[str, int]:
             rows = _delete_rows(lake, ENDPOINTS[name], start)
             rows += _delete_records(lake, name, start)
             if name == PUSHED.name:
-                import_module("fleetlake.lake.confirmation").drop_dangling(lake)
+                drop_dangling(lake)
             if rows:
                 deleted[name] = rows
                 record_event(

@@ -15,7 +15,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
 
 import duckdb
@@ -175,9 +174,9 @@ class RetypeColumn:
             cursor=Cursor(walk=Walk.LINK, parameter="next"),
             columns=(old,),
         )
-        import_module("fleetlake.lake.evolution.member_values").retype_column(
-            lake, endpoint, old, new
-        )
+        from fleetlake.lake.evolution.member_values import retype_column  # noqa: PLC0415 - seldom
+
+        retype_column(lake, endpoint, old, new)
         lake.execute(
             "update meta.columns set kind = ? where endpoint = ? and member = ?",
             [str(self.new), self.endpoint, self.member],
