@@ -21,6 +21,7 @@ from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP, SWEEP_LOOKBACK, sweep_from
 from fleetlake.planning.freshness import Signs, Turns
 from fleetlake.planning.intervals import BEGINNING, Interval
+from tests.support.processes import environment, fleetlake
 from tests.test_load import Crash, crash_at, key_of, keys_in
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -132,8 +133,25 @@ def test_a_sweep_after_an_outage_omits_nothing_and_one_after_other_shards_is_not
 
 def test_a_freshness_of_another_list_is_refused():
     assert freshness_of({})["router_logs"] == 6 * HOUR
-    with pytest.raises(SettingsError, match="alerts is not read device by device"):
+    with pytest.raises(SettingsError, match=r"FRESHNESS__ALERTS\): alerts is read whole"):
         freshness_of({"alerts": 1})
+    with pytest.raises(SettingsError, match="router_log is not an endpoint") as misspelt:
+        freshness_of({"router_log": 1})
+    assert misspelt.value.remedy.startswith("Did you mean router_logs?")
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [("status", "FRESHNESS"), ("doctor", "FRESHNESS"), ("doctor", "RETENTION")],
+)
+def test_a_command_names_a_misspelt_list_before_it_says_that_all_is_well(
+    empty_lake, tmp_path, command, setting
+):
+    misspelt = {f"FLEETLAKE_{setting}__ROUTER_LOG": "1"}
+    said = fleetlake(command, env=environment(tmp_path, lake=empty_lake) | misspelt)
+
+    assert "Did you mean router_logs?" in said.stdout + said.stderr
+    assert "Nothing is missing" not in said.stdout
 
 
 LOGS, FIXES = ENDPOINTS["router_logs"], ENDPOINTS["historical_locations"]

@@ -51,6 +51,7 @@ def status(
 
     from fleetlake.cli.command_group import say_instead
     from fleetlake.cli.formats import print_document
+    from fleetlake.endpoints.relations import freshness_of
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.lake_address import DEMO_MARK
@@ -62,6 +63,7 @@ def status(
         say_instead("fleetlake status --json", "fleetlake status --format json")
         output = OutputFormat.JSON
     settings = load_settings()
+    freshness_of(settings.freshness)  # before anything is printed
     with open_lake(settings.lake, read_only=True) as lake:
         now = lake_now(lake, settings.clock)
         if output is OutputFormat.JSON:

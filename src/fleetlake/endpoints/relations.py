@@ -14,6 +14,7 @@ from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import SettingsError
 from fleetlake.settings import load_settings
+from fleetlake.text.wording import did_you_mean
 
 
 class Thing(StrEnum):
@@ -138,9 +139,11 @@ def freshness_of(chosen: Mapping[str, float]) -> dict[str, timedelta]:
     divisible = [e for e in ENDPOINTS.values() if e.is_divisible]
     defaults = {e.name: e.fan_out.freshness for e in divisible if e.fan_out}
     if wrong := sorted(chosen.keys() - defaults.keys()):
+        is_known = wrong[0] in ENDPOINTS
+        why = "is read whole by each load" if is_known else "is not an endpoint"
         raise SettingsError(
-            f"[freshness]: {wrong[0]} is not read device by device, so each load reads it.",
-            remedy=f"These are: {', '.join(defaults)}.",
+            f"The setting freshness (FLEETLAKE_FRESHNESS__{wrong[0].upper()}): {wrong[0]} {why}.",
+            remedy=f"{did_you_mean(wrong[0], defaults)}It takes {', '.join(defaults)}.",
         )
     return defaults | {name: timedelta(hours=hours) for name, hours in chosen.items()}
 

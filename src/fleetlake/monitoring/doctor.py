@@ -24,6 +24,7 @@ from fleetlake.alerting.chosen_types import chosen_types
 from fleetlake.care.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
+from fleetlake.endpoints.relations import freshness_of
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.exporters.export import target_named
 from fleetlake.lake import open_lake
@@ -31,6 +32,7 @@ from fleetlake.lake.attach import CATALOG, EXTENSIONS, FILES, extension_path, un
 from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
 from fleetlake.lake.evolution.format import has_tables
 from fleetlake.lake.evolution.upgrade import is_upgradable
+from fleetlake.lake.retention_rules import require_rules
 from fleetlake.lake_address import SharedLake, refuse_unusable
 from fleetlake.loading.ingest import refuse_demo_lake
 from fleetlake.loading.run import service_now
@@ -207,8 +209,10 @@ def _packages(_: Settings) -> str:
 
 
 def _variables(settings: Settings) -> str:
-    """Look for misspelt alert types and export targets, and variables that have no effect."""
+    """Look for misspelt alert types, endpoints and targets, and variables that have no effect."""
     chosen_types(settings.alert_events)
+    freshness_of(settings.freshness)
+    require_rules(settings.retention)
     for name in settings.exports:
         target_named(name)
     if unknown := dict(unknown_variables(os.environ)):
