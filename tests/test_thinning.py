@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 import fleetlake
 from fleetlake.care import thinning
+from fleetlake.care.maintenance import maintain
 from fleetlake.care.thinning import thin_snapshots
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake
@@ -133,3 +134,25 @@ def test_nothing_goes_while_a_backup_copies_files_or_if_little_would(lake):
     assert thin(lake) > 10
     assert thin(lake) == 0
     assert all(now < was for now, was in zip(sizes(lake), before, strict=True))
+
+
+def test_maintenance_leaves_the_last_day_whole_and_one_snapshot_of_each_day_before_it(lake):
+    pass_time(lake, timedelta(days=30))  # those that made the lake
+    for number in range(12):
+        pass_time(lake, timedelta(hours=7))
+        build(lake, number)
+    made = lake.rows("select snapshot_id, snapshot_time from lake.snapshots() order by 1")[-12:]
+    day_ago = datetime.now(UTC) - timedelta(days=1)
+    last_of_day = {at.date(): number for number, at in made}
+    kept = [n for n, at in made if at >= day_ago or n in last_of_day.values()]
+    assert len([at for _, at in made if at >= day_ago]) == 4
+
+    def seen():
+        at = "from marts.failover_now at (version => {}) order by all"
+        return [lake.rows(at.format(number)) for number in kept]
+
+    then = seen()
+    assert maintain(lake).snapshots_expired > 12 - len(kept)
+    assert seen() == then
+    now = {number for (number,) in lake.rows("select snapshot_id from lake.snapshots()")}
+    assert now & {number for number, _ in made} == set(kept)

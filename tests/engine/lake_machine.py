@@ -18,6 +18,7 @@ from fleetlake.care.maintenance import shrink_files
 from fleetlake.exporters.changes import Source, changes_since, mark_of
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, attach_statements
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import FILES_OR_CATALOG
 from fleetlake.privacy.erase import purge_files
 
 WEEK = timedelta(days=7)
@@ -65,8 +66,8 @@ COLUMNS = f"id, value, name, epoch(ended)::bigint - epoch({EPOCH})::bigint"
 
 LIVE = st.sampled_from([None, 0, 7, 29, 30, 50, 60, 99])
 NAMES = st.sampled_from(["a", "b", "m", "n", "z", "ü"])
-SEVERAL = st.sampled_from([1, 2, 9, 10, 11, 40, 300])
-"""DuckLake writes up to ten rows into the catalog, more into a file."""
+SEVERAL = st.sampled_from([1, 2, 9, 10, 11, 40, 100, 101, 300])
+"""A load writes up to a hundred rows into the catalog, more into a file."""
 
 
 def _values(rows):
@@ -108,6 +109,7 @@ class LakeMachine(RuleBasedStateMachine):
         (self.path / "files").mkdir()
         (self.path / "locks").mkdir()
         self.lake = Lake(self.path, connected(self.path, is_read_only=False))
+        self.lake.execute(FILES_OR_CATALOG)
         self.rows: Rows = {}
         self.history: dict[int, Rows] = {}
         self.pinned = []
@@ -115,7 +117,8 @@ class LakeMachine(RuleBasedStateMachine):
 
     @initialize()
     def create(self):
-        self.lake.execute("create schema raw")
+        self.lake.execute("create schema raw; create schema meta")
+        self.lake.execute("create table meta.exports (snapshot_id bigint)")
         self.lake.execute(
             "create table raw.failovers (id bigint, value bigint, name varchar, ended timestamptz)"
         )

@@ -1,10 +1,11 @@
-"""Thinning the lake's history: it keeps one snapshot for each older hour.
+"""Thinning the lake's history: it keeps one snapshot for each older hour, later for each day.
 
 Live builds rewrite their marts up to six times a minute. Every snapshot until the next build keeps
-the files of that version, so the lake would grow by tens of thousands of files a day.
+the files of that version, so the lake would grow by tens of thousands of files a day. An hourly
+load makes some twenty snapshots, each with files that maintenance has merged since.
 
 Readers of older snapshots still find them: the next build and readers that have just begun
-(`KEEP_ALL`), time travel (the last snapshot of each hour), the next export (`meta.exports`).
+(`KEEP_ALL`), time travel (the last snapshot of each hour or day), the next export (`meta.exports`).
 """
 
 from contextlib import suppress
@@ -19,6 +20,9 @@ from fleetlake.lake.locks import files_lock
 KEEP_ALL = timedelta(hours=3)
 """Every snapshot stays this long; the next build of all marts reads which tables they changed."""
 
+KEEP_EACH = timedelta(days=1)
+"""Of older ones, maintenance leaves the last one of each day. A daily build needs those younger."""
+
 FEWEST = 100
 """Fewer snapshots than this are not worth a change of the catalog."""
 
@@ -32,11 +36,10 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
     It leaves them to a later call if they are few, or while a backup copies files. The commit lock
     must be held.
     """
-    ended = ducklake.between_hours(lake, keep_all)
+    ended = ducklake.between(lake, "hour", keep_all)
     if len(ended) < FEWEST:
         return 0
-    held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
-    ended = [number for number in ended if number not in held]
+    ended = _without_exported(lake, ended)
     with suppress(LakeBusy), files_lock(lake.path, seconds=0):
         with lake.transaction():
             ducklake.expire(lake, ended)
@@ -44,3 +47,19 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
         ducklake.remove_unused_files(lake)
         return len(ended)
     return 0
+
+
+def expire_between_days(lake: Lake) -> int:
+    """Expire the snapshots before `KEEP_EACH`, except the last of each day; return how many.
+
+    Their files stay for `remove_unused_files`.
+    """
+    ended = _without_exported(lake, ducklake.between(lake, "day", KEEP_EACH))
+    if ended:
+        ducklake.expire(lake, ended)
+    return len(ended)
+
+
+def _without_exported(lake: Lake, snapshots: list[int]) -> list[int]:
+    held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
+    return [number for number in snapshots if number not in held]

@@ -17,7 +17,7 @@ from fleetlake.lake.attach import (
     may_read_history,
     store_keys,
 )
-from fleetlake.lake.ducklake import PRESENCE, columns_in
+from fleetlake.lake.ducklake import FILES_OR_CATALOG, PRESENCE, columns_in
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import MORE_FILES, io_fault
@@ -80,6 +80,8 @@ class Lake:
         # In a notebook, or with `python -c`, DuckDB would draw a progress bar on standard output.
         self.execute("SET enable_progress_bar = false;")
         self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
+        if not read_only:
+            self.execute(FILES_OR_CATALOG)
         if isinstance(self.path, Path):
             with lake_errors(self.path):
                 self._presence.execute(PRESENCE)
