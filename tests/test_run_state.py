@@ -1,5 +1,6 @@
 """What a run knows of a lake is what its tables hold, whoever wrote in between."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,13 +16,14 @@ from fleetlake.lake.loads import Whole
 from fleetlake.lake.retention_rules import set_rules
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.tombstones import add_tombstones
+from fleetlake.planning.intervals import Interval
 from tests.support.loads import NOON, commit
 from tests.test_lake import alert, load_of
 
 ALERTS, GROUPS, NET_DEVICES = (ENDPOINTS[name] for name in ("alerts", "groups", "net_devices"))
 PARTS: dict[str, Callable[[RunState], object]] = {
     "watermarks": lambda state: state.marks,
-    "intervals": lambda state: sorted(state.proven_ends),
+    "intervals": lambda state: [state.proven(endpoint) for endpoint in (ALERTS, NET_DEVICES)],
     "retention": lambda state: state.kept_from,
     "tombstones": lambda state: state.tombstones,
     "schema_drift": lambda state: state.drifted(ALERTS),
@@ -45,15 +47,19 @@ def two(tmp_path) -> Iterator[tuple[RunState, RunState]]:
 
 def load_alerts(state: RunState, dice: random.Random) -> None:
     member = {f"new_{dice.randrange(5)}": 1} if dice.random() < 0.5 else {}
-    commit(state.lake, load_of(ALERTS, alert(dice.randrange(99), **member)), state=state)
+    proven = {"": [Interval(NOON, NOON + timedelta(minutes=dice.randrange(1, 999)))]}
+    load = load_of(ALERTS, alert(dice.randrange(99), **member), proven=proven)
+    commit(state.lake, load, state=state)
 
 
 def fail_to_load(state: RunState, _: random.Random) -> None:
     def fail(_: Lake) -> None:
         raise Undo
 
+    proven = {"": [Interval(NOON - timedelta(days=9), NOON)]}
     with suppress(Undo):
-        commit(state.lake, load_of(ALERTS, alert(1, lost=1)), state=state, also=fail)
+        load = load_of(ALERTS, alert(1, lost=1), proven=proven)
+        commit(state.lake, load, state=state, also=fail)
 
 
 def change_a_rule(state: RunState, dice: random.Random) -> None:
@@ -132,8 +138,44 @@ def test_a_table_is_read_again_only_if_it_may_have_changed(two, statements):
     assert {"watermarks", "retention"} <= first
     assert "promoted" not in first  # it never had a row
     assert again == set()
-    assert after_own_load == first & {"watermarks", "intervals"}
+    assert after_own_load == {"watermarks"}
     assert read_by(state, statements) == first
+
+
+def test_a_run_knows_what_its_own_loads_have_proven(two):
+    state, _ = two
+    for hours in (1, 2, 3):
+        proven = {"": [Interval(NOON, NOON + timedelta(hours=hours))]}
+        commit(state.lake, load_of(ALERTS, alert(hours), proven=proven), state=state)
+
+        with state.single_snapshot():
+            assert state.proven(ALERTS) == proven
+
+
+def write_long_ago(lake: Lake) -> None:
+    for file in lake.path.glob("catalog.sqlite*"):
+        os.utime(file, (0, 0))
+
+
+def test_nothing_is_asked_of_the_lake_until_another_commit(two, statements):
+    state, other = two
+    commit(state.lake, load_of(ALERTS, alert(1)), state=state)
+    write_long_ago(state.lake)
+    assert state.newest_watermark(GROUPS) is None
+    write_long_ago(state.lake)  # readers may have written to the log's index
+
+    statements.clear()
+    state.newest_watermark(ALERTS)
+    assert statements == []
+    commit(other.lake, load_of(ALERTS, alert(3)), state=other)
+    assert state.newest_watermark(ALERTS) == NOON + timedelta(minutes=3)
+
+
+def test_a_commit_of_another_process_is_known_at_once(two):
+    state, other = two
+    for minute in range(-30, 0):
+        commit(other.lake, load_of(ALERTS, alert(minute)), state=other)
+        assert state.newest_watermark(ALERTS) == NOON + timedelta(minutes=minute)
 
 
 @pytest.fixture

@@ -125,6 +125,7 @@ def _downloaded(name: str) -> Path:
 
 
 CATALOG = "catalog.sqlite"
+CATALOG_LOG = f"{CATALOG}-wal"
 FILES = "files"
 
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
@@ -260,7 +261,7 @@ def _has_log(path: Path) -> bool:
 
     A catalog restored from a dump enters that mode when it is next opened for writing.
     """
-    return (path / f"{CATALOG}-wal").exists()
+    return (path / CATALOG_LOG).exists()
 
 
 def _login_secret(password: str) -> str:

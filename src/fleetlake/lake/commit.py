@@ -65,7 +65,7 @@ def commit_load(
                 if is_retry and (earlier := _earlier(lake, attempt)):
                     lake.roll_back()
                     return earlier
-                _write_proofs(lake, batch, proof, attempt, committed)
+                _write_proofs(state, batch, proof, attempt, committed)
                 if is_marked and batch.endpoint.is_requested:  # a push proves nothing else
                     load_id = attempt.load_id
                     _mark(state, [StreamProof(batch.endpoint, batch.profile, proof, load_id)])
@@ -109,6 +109,7 @@ def commit_proofs(
                     proven.setdefault(partition, []).extend(intervals)
             if proven:
                 add_intervals(lake, profile, of_stream[0].endpoint, proven)
+                state.forget_proven(of_stream[0].endpoint)
         _mark(state, proofs)
         for one in proofs:
             _confirm(state, one.endpoint, one.proof)
@@ -118,11 +119,12 @@ def commit_proofs(
 
 
 def _write_proofs(
-    lake: Lake, batch: Batch, proof: Proof, attempt: Attempt, done: Committed
+    state: RunState, batch: Batch, proof: Proof, attempt: Attempt, done: Committed
 ) -> None:
-    endpoint, profile = batch.endpoint, batch.profile
+    lake, endpoint, profile = state.lake, batch.endpoint, batch.profile
     if proof.proven:
         add_intervals(lake, profile, endpoint, proof.proven)
+        state.forget_proven(endpoint)
     if done.added and proof.overlap and endpoint.mode is Mode.APPEND:
         note_lateness(lake, batch, proof.overlap, attempt.load_id)
     lake.execute(

@@ -1,6 +1,7 @@
 """An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -11,6 +12,8 @@ import duckdb
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import (
+    CATALOG,
+    CATALOG_LOG,
     READ_HISTORY,
     attach_statements,
     explained,
@@ -39,6 +42,9 @@ _TABLES = (
 """DuckDB's own `show tables` would list those of one schema, which is empty."""
 
 _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
+
+CommitMark = tuple[int, ...]
+_JUST_NOW_NS = 50_000_000
 
 Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 """Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
@@ -175,6 +181,23 @@ class Lake:
         except LakeError:
             # A failed commit has already ended the transaction.
             return
+
+    def commit_mark(self) -> CommitMark | None:
+        """Return what another commit of any process would change; None if that is not known.
+
+        It is the size and the time of the catalog's files. Times have steps of some milliseconds,
+        so nothing is known of a file that was written just now.
+        """
+        if isinstance(self.path, SharedLake):
+            return None
+        mark: CommitMark = ()
+        for name in (CATALOG, CATALOG_LOG):
+            with suppress(FileNotFoundError):
+                found = (self.path / name).stat()
+                if time.time_ns() - found.st_mtime_ns < _JUST_NOW_NS:
+                    return None
+                mark += (found.st_ino, found.st_size, found.st_mtime_ns)
+        return mark
 
     @contextmanager
     def view(self, name: str, table: "pa.Table") -> Iterator[None]:

@@ -47,14 +47,14 @@ def _by_partition(rows: Iterable[tuple[str, datetime, datetime]]) -> dict[str, l
 
 def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[Interval]]]:
     """Return the proven ranges by endpoint and partition, oldest first, from one query."""
-    proven: dict[str, dict[str, list[Interval]]] = {}
-    for endpoint, partition, start, end in lake.rows(
+    rows: dict[str, list[tuple[str, datetime, datetime]]] = {}
+    for endpoint, *row in lake.rows(
         "select endpoint, partition, start_at, end_at from meta.intervals "
         "where account_profile = ? order by start_at",
         [profile],
     ):
-        proven.setdefault(endpoint, {}).setdefault(partition, []).append(Interval(start, end))
-    return proven
+        rows.setdefault(endpoint, []).append((row[0], row[1], row[2]))
+    return {endpoint: _by_partition(of_endpoint) for endpoint, of_endpoint in rows.items()}
 
 
 def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:

@@ -18,8 +18,8 @@ from fleetlake.lake.current import (
     last_moves,
     records_by_id,
 )
-from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals
+from fleetlake.lake.run_state import Proven, RunState
+from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
@@ -41,9 +41,6 @@ from fleetlake.planning.freshness import (
 from fleetlake.planning.intervals import BEGINNING, Interval
 
 _NONE = timedelta(0)
-
-Proven = Mapping[str, Sequence[Interval]]
-"""Proven ranges by partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +145,7 @@ class _Planner:
         )
 
     def _proven(self) -> Proven:
-        proven = proven_intervals(self.lake, self.profile, self.endpoint)
+        proven = self.state.proven(self.endpoint)
         if not self.endpoint.is_divisible:
             return proven
         return {id_: proven[id_] for id_ in proven if self.scope.shard.has(id_)}
