@@ -22,6 +22,9 @@ $(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements/bench%.lock
 bench-hour: $(READY)  ## Measure each hour's ingest, build and publish at 100 to 1,000 routers (N=100 ROUNDS=3 BEFORE=an-earlier-checkout)
 	@$(BIN)/python -m tools.bench.hour $(if $(N),--routers $(N)) --rounds $(or $(ROUNDS),5) $(if $(BEFORE),--before $(BEFORE))
 
+soak-year: $(READY) $(BENCH)/.ready  ## Load each hour of half a year into one lake, and see that nothing grows (DAYS=28 ROUTERS=5; hours; needs cc)
+	@$(BIN)/python -m tools.bench.year --days $(or $(DAYS),182) --routers $(or $(ROUTERS),5)
+
 bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
 	@$(BIN)/python -m tools.bench.profiled $(if $(N),--records $(N))
 
