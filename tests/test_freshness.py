@@ -170,7 +170,9 @@ def unread_after_alert(lake: Lake, until: datetime) -> int:
     return int(routers)
 
 
-@pytest.mark.parametrize("hours", [8, pytest.param(24, marks=pytest.mark.proof)])
+@pytest.mark.parametrize(
+    "hours", [pytest.param(8, marks=pytest.mark.proof), pytest.param(24, marks=pytest.mark.release)]
+)
 def test_hourly_loads_make_a_fraction_of_the_calls_and_miss_nothing(
     make_sim: Any, hours: int
 ) -> None:

@@ -19,7 +19,7 @@ $(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements/bench%.lock
 	@$(@D)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
-bench-hour: $(READY)  ## Measure each hour's ingest, build and publish at 100 to 1,000 routers (N=100 ROUNDS=3 BEFORE=an-earlier-checkout)
+bench-hour: $(READY) $(BENCH)/.ready  ## Measure each hour's ingest, build and publish at 100 to 1,000 routers (N=100 ROUNDS=3 BEFORE=an-earlier-checkout)
 	@$(BIN)/python -m tools.bench.hour $(if $(N),--routers $(N)) --rounds $(or $(ROUNDS),5) $(if $(BEFORE),--before $(BEFORE))
 
 soak-year: $(READY) $(BENCH)/.ready  ## Load each hour of half a year into one lake, and see that nothing grows (DAYS=28 ROUTERS=5; hours; needs cc)

@@ -5,6 +5,9 @@ in each round, and `ingest`, `build` and `publish` run as the hourly schedule ru
 more with nothing new. Calls are those that the service counted. With BEFORE, the checkout of an
 earlier version, on which `make setup` has run, the same is done by both versions in turn, each
 with a service and a lake of its own.
+
+Beside them is what a user would build instead: dlt's REST source loads twelve of the 38 lists into
+DuckDB (`peers/dlt_hour.py`), and dbt builds five marts from them (`peers/dbt`).
 """
 
 import argparse
@@ -17,25 +20,39 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.bench.cases import environment
+from tools.bench.cases import DLT_PYTHON, environment
 from tools.bench.figures import ABSENT, Figures, Report, Result, Section, ratio
 from tools.bench.fleet import KEYS, START, Fleet
 from tools.bench.measure import measure
 from tools.bench.records import ready
 
 HERE = Path(__file__).parent
+FOLDER = "BENCH_FOLDER"
 SIZES = (100, 300, 1_000)
 PHASES = ("ingest", "build", "publish", "status")
 COLUMNS = ("", "run", "CPU s", "least to most", "wall s", "peak MB", "calls", "/ before")
-NEW, EARLIER = "this version", "before"
+NEW, EARLIER, INSTEAD = "this version", "before", "dlt, dbt"
+DBT = HERE / "peers/dbt"
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of fleetlake: its name in the table, and its Python."""
+    """A version of fleetlake, or what is used instead: its name in the table, and its Python."""
 
     name: str
     python: str
+
+    def command(self, phase: str, fleet: Fleet) -> list[str] | None:
+        """Return the command line of a phase; None if there is no such command."""
+        if self.name != INSTEAD:
+            return [self.python, "-m", "fleetlake", phase]
+        folder = fleet.environment[FOLDER]
+        dbt = [str(Path(sys.executable).with_name("dbt")), "build", "--quiet"]
+        dbt += ["--project-dir", str(DBT), "--profiles-dir", str(DBT)]
+        return {
+            "ingest": [self.python, "-m", "tools.bench.peers.dlt_hour", fleet.url, folder],
+            "build": [*dbt, "--target-path", f"{folder}/target", "--log-path", f"{folder}/logs"],
+        }.get(phase)
 
 
 def cells(section: Section, result: Result) -> list[str]:
@@ -60,11 +77,11 @@ HOUR_REPORT = Report(COLUMNS, cells)
 
 
 def totals(section: Section) -> Iterator[str]:
-    """Yield a sentence for each version and run: all commands together."""
-    for version in (NEW, EARLIER):
+    """Yield a sentence for each version and run: all commands together, but for `status`."""
+    for version in (NEW, EARLIER, INSTEAD):
         for run in ("an hour later", "nothing new"):
             cpu = [section.cpu(f"{phase} ({version})", run) for phase in PHASES[:3]]
-            if all(cpu):
+            if cpu[0]:
                 yield f"{section.title}, {version}, {run}: {sum(filter(None, cpu)):.1f} CPU s"
 
 
@@ -88,6 +105,7 @@ def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
                 **{name: str(folder / name) for name in names},
                 **KEYS,
             )
+            env |= {FOLDER: str(folder)}
             fleets.append((version, Fleet(url, routers, 1, env, section)))
         for phase in PHASES[:3]:
             for version, fleet in fleets:
@@ -104,8 +122,9 @@ def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
 
 
 def _run(version: Version, fleet: Fleet, command: str, run: str) -> None:
-    before = fleet.calls()
-    words = [version.python, "-m", "fleetlake", command]
+    words, before = version.command(command, fleet), fleet.calls()
+    if words is None:
+        return
     taken, _ = measure(words, fleet.environment)
     taken = replace(taken, calls=fleet.calls() - before)
     fleet.section.result(f"{command} ({version.name})", run).measures.append(taken)
@@ -125,9 +144,11 @@ def main() -> None:
     versions = [Version(NEW, sys.executable)]
     if options.before:
         versions.append(Version(EARLIER, str(options.before.absolute() / ".venv/bin/python")))
+    if DLT_PYTHON.exists():
+        versions.append(Version(INSTEAD, str(DLT_PYTHON)))
     for version in versions:
         if not os.access(version.python, os.X_OK):
-            sys.exit(f"There is no {version.python}: run `make setup` in {options.before}.")
+            sys.exit(f"There is no {version.python}: run `make setup` in its checkout.")
     is_page = not options.routers
     target = HERE / "hour.json" if is_page else Path("data/bench/hour.json")
     sections = []
