@@ -154,6 +154,14 @@ def test_a_command_names_a_misspelt_list_before_it_says_that_all_is_well(
     assert "Nothing is missing" not in said.stdout
 
 
+def test_an_id_may_have_a_freshness_of_its_own():
+    mixed = Turns(6 * HOUR, {2: HOUR, 3: timedelta(0)})
+
+    assert mixed.last([1, 2], NOW) == turns(6).last([1], NOW) | turns(1).last([2], NOW)
+    assert mixed.at_each_load([1, 2, 3]) == {3}
+    assert turns(0).at_each_load([1, 2]) == {1, 2}
+
+
 LOGS, FIXES = ENDPOINTS["router_logs"], ENDPOINTS["historical_locations"]
 HOURLY = ("alerts", "locations", LOGS.name, FIXES.name)
 ROUTERS = 24
@@ -210,6 +218,38 @@ def test_hourly_loads_make_a_fraction_of_the_calls_and_miss_nothing(
     assert compared.served > 0
     assert calls[LOGS.name] < ROUTERS * hours / 3  # hourly: one call of each router in each hour
     assert calls[FIXES.name] < ROUTERS * hours / 3
+
+
+def test_the_devices_of_a_group_are_asked_as_often_as_it_says(
+    make_sim: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    sim = make_sim(routers=ROUTERS, days=1)
+    names = ["groups", "routers", LOGS.name]
+    ingest(sim.settings(freshness={}), names, transport=sim.transport)
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        [(group, urgent)] = lake.rows(
+            "select any_value(g.name), list(r.id) from raw.routers r "
+            "join raw.groups g on g.id = r.group_id group by g.id order by count(*) desc limit 1"
+        )
+    chosen = {group.upper(): 1, "No such group": 1}
+    proven = []
+    for _ in range(4):
+        sim.advance(HOUR.total_seconds())
+        ingest(
+            sim.settings(freshness={LOGS.name: 24}, group_freshness=chosen),
+            [LOGS.name],
+            transport=sim.transport,
+        )
+        with open_lake(sim.settings().lake, read_only=True) as lake:
+            ends = "select partition::bigint, max(end_at) from meta.intervals where endpoint = ?"
+            proven.append(dict(lake.rows(f"{ends} group by all", [LOGS.name])))
+
+    for earlier, later in pairwise(proven):
+        assert all(earlier[one] < later[one] for one in urgent)
+    others = proven[0].keys() - {*urgent}
+    assert others
+    assert sum(proven[0][one] == proven[-1][one] for one in others) > len(others) / 2
+    assert "No group is named no such group" in caplog.text
 
 
 def lost(sim: Any, *, since: datetime, until: datetime) -> int:

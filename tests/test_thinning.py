@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 import fleetlake
 from fleetlake.care import thinning
-from fleetlake.care.maintenance import maintain
+from fleetlake.care.maintenance import MOST_LOST, maintain
 from fleetlake.care.thinning import thin_snapshots
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake
@@ -156,3 +156,20 @@ def test_maintenance_leaves_the_last_day_whole_and_one_snapshot_of_each_day_befo
     assert seen() == then
     now = {number for (number,) in lake.rows("select snapshot_id from lake.snapshots()")}
     assert now & {number for number, _ in made} == set(kept)
+
+
+def test_a_list_whose_versions_end_each_day_has_few_files_however_many_nights_pass(lake):
+    table = "raw.batteries"
+    counts = []
+    for night in range(3 * MOST_LOST):
+        with lake.transaction():
+            lake.execute(f"update {table} set valid_to = now() where valid_to is null and id < '3'")
+            ids = "select unnest(range(9))::varchar as id"
+            lake.execute(f"insert into {table} by name select id, {night} as rsoc from ({ids})")
+        maintain(lake)
+        listed = "select count(*) from ducklake_list_files('lake', 'batteries', schema => 'raw')"
+        counts.append(lake.rows(listed)[0][0])
+
+    assert max(counts) <= MOST_LOST + 2
+    [(rows, open_ones)] = lake.rows(f"select count(*), count_if(valid_to is null) from {table}")
+    assert (rows, open_ones) == (9 * 3 * MOST_LOST, 9 + 6 * (3 * MOST_LOST - 1))

@@ -392,7 +392,7 @@ def test_alerts_of_a_rewritten_file_count_once_in_what_is_built_from_them(lake_p
     with open_lake(lake_path) as lake:
         flush_rows(lake)
         lake.execute("delete from raw.alerts where created_at_timeuuid = 'a2'")
-        rewrite_all_files(lake, "alerts")
+        rewrite_all_files(lake, "raw", "alerts")
     add(lake_path, "alerts", alerts[0] | {"created_at_timeuuid": "a3"})
 
     build_marts(lake_path, select=select)

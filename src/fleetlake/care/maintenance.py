@@ -33,6 +33,9 @@ KEEP_SNAPSHOTS = timedelta(days=7)
 
 OLDEST_STRAY = timedelta(days=1)
 
+MOST_LOST = 7
+"""A list kept as history ends versions each day, in the files of other days: one more each night."""
+
 MERGED_BYTES = 512 * 1024**2
 """DuckLake merges only files below this size, by default."""
 
@@ -101,8 +104,9 @@ class Shrunk:
 def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) -> Shrunk:
     """Merge and rewrite files, then remove what no snapshot of the last `keep` needs.
 
-    A file is rewritten once it has lost many rows; in the raw tables `emptied`, which have
-    retention rules, any lost row is enough, because its bytes must go too. The caller holds
+    A file is rewritten once it has lost many rows. In the raw tables `emptied`, which have
+    retention rules, any lost row is enough, because its bytes must go too; and so it is in a table
+    with more such files than `MOST_LOST`, because they are never merged. The caller holds
     `all_locks`. The steps must stay in this order; the module's docstring says why.
     """
     with one_thread(lake), lake.transaction():
@@ -113,9 +117,11 @@ def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) ->
         ducklake.merge_files(lake)
     with lake.transaction():
         ducklake.rewrite_files(lake)
-    for name in emptied:
+    lost = ducklake.files_that_lost_rows(lake)
+    crowded = {table for table, count in lost.items() if count > MOST_LOST}
+    for schema, table in sorted(crowded | {("raw", name) for name in emptied}):
         with lake.transaction():
-            ducklake.rewrite_all_files(lake, raw_table=name)
+            ducklake.rewrite_all_files(lake, schema, table)
     with lake.transaction():
         expired = ducklake.expire_older(lake, keep) + expire_between_days(lake)
     flush_files(lake.path)  # the catalog must forget a file before the disk does

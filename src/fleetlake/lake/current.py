@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, FanOut, Mode, Moved
+from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.lake.connection import Lake
 from fleetlake.planning.intervals import Interval
 from fleetlake.settings import load_settings
@@ -80,6 +81,27 @@ def listed_ids(lake: Lake, fan_out: FanOut, where: str, parameters: Sequence[str
         [*parameters] * len(fan_out.listed_in),
     )
     return [id_ for (id_,) in found]
+
+
+def listed_groups(lake: Lake) -> frozenset[str]:
+    """Return the names of all groups, in lower case."""
+    found = lake.rows(
+        "select distinct lower(name) from raw.groups where valid_to is null and name is not null"
+    )
+    return frozenset(name for (name,) in found)
+
+
+def group_names(lake: Lake, listing: Endpoint) -> dict[Any, str]:
+    """Return the name of the group of each device in a list, in lower case; of no other list."""
+    if not (named := naming_columns(listing, Thing.ROUTER)):
+        return {}
+    found = lake.rows(
+        f"select t.id, lower(g.name) from raw.{listing.name} t "
+        f"join raw.routers r on r.id = t.{quoted(named[0])} and r.valid_to is null "
+        "join raw.groups g on g.id = r.group_id and g.valid_to is null "
+        f"where {is_current(listing).replace('valid_to', 't.valid_to')} and g.name is not null"
+    )
+    return dict(found)
 
 
 def last_moves(lake: Lake, moved: Moved) -> dict[Any, datetime | None]:

@@ -152,10 +152,20 @@ def rewrite_files(lake: OpenLake) -> None:
     lake.execute("call ducklake_rewrite_data_files('lake')")
 
 
-def rewrite_all_files(lake: OpenLake, raw_table: str = "") -> None:
-    """Write every file anew that lost a row: those of one raw table, or of all tables."""
-    one = f", {literal(raw_table)}, schema => 'raw'" if raw_table else ""
+def rewrite_all_files(lake: OpenLake, schema: str = "", table: str = "") -> None:
+    """Write every file anew that lost a row: those of one table, or of all tables."""
+    one = f", {literal(table)}, schema => {literal(schema)}" if table else ""
     lake.execute(f"call ducklake_rewrite_data_files('lake'{one}, delete_threshold => 0)")
+
+
+def files_that_lost_rows(lake: OpenLake) -> dict[tuple[str, str], int]:
+    """Return how many files have lost rows, by schema and table; they are not merged."""
+    found = lake.rows(
+        f"select s.schema_name, t.table_name, count(distinct d.data_file_id) from {_NAMED} "
+        f"join {_table('delete_file')} d on d.table_id = t.table_id and d.end_snapshot is null "
+        "group by all"
+    )
+    return {(schema, table): count for schema, table, count in found}
 
 
 def remove_unused_files(lake: OpenLake) -> int:

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,8 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.current import listed_groups
 from fleetlake.lake.evolution.promote import replace_superseded
 from fleetlake.lake.evolution.promotions import settle_names
 from fleetlake.lake.retention_rules import require_rules
@@ -44,6 +45,7 @@ from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
+from fleetlake.text.wording import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +87,12 @@ def ingest(
         accept_shrunk=accept_shrunk,
         retention=settings.retention,
         freshness=freshness_of(settings.freshness),
+        group_freshness={
+            name.lower(): timedelta(hours=hours) for name, hours in settings.group_freshness.items()
+        },
     )
     with open_lake(settings.lake, threads=1) as lake:
+        _warn_of_unknown_groups(lake, scope.group_freshness)
 
         def load_account(account: Settings) -> list[Outcome]:
             state = RunState(lake, account.profile)
@@ -265,6 +271,18 @@ def _settle_promotions(state: RunState) -> None:
     if has_promoted:
         settle_names(state.lake)
         replace_superseded(state.lake)
+
+
+def _warn_of_unknown_groups(lake: Lake, chosen: Collection[str]) -> None:
+    """Log which groups of the setting `group_freshness` the last list of groups did not have."""
+    known = listed_groups(lake) if chosen else frozenset()
+    if known and (unknown := sorted(set(chosen) - known)):
+        logger.warning(
+            "No group is named %s: its group_freshness has no effect. %sThe groups are in "
+            "raw.groups.",
+            unknown[0],
+            did_you_mean(unknown[0], known),
+        )
 
 
 def _require_service(accounts: Sequence[Settings]) -> None:

@@ -14,6 +14,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import (
     changing_since,
     fan_out_ids,
+    group_names,
     last_events,
     last_moves,
     records_by_id,
@@ -114,7 +115,7 @@ class _Planner:
         swept_from = sweep_from(swept_at, proven.values())
         asked, swept = ids, frozenset[Id]()
         if only is None:
-            turns = Turns(self.scope.freshness.get(endpoint.name, _NONE))
+            turns = Turns(self.scope.freshness.get(endpoint.name, _NONE), self._of_groups())
             sweeps = turns.last_sweeps(ids, self.now)
             swept = frozenset(one for one in ids if swept_at < sweeps[one])
             signs = replace(self._signs(ids, turns, bulk, last), since=since, swept=swept)
@@ -163,7 +164,10 @@ class _Planner:
         """Return what the lake knows about which ids have something to request."""
         endpoint, fan_out = self.endpoint, self.endpoint.fan_out
         signs = Signs(now=self.now, moved_at=self._moved_at(bulk))
-        if fan_out is None or not turns.freshness or last is None or last.unsettled is None:
+        at_each_load = turns.at_each_load(ids)
+        if fan_out is None or last is None or last.unsettled is None:
+            return signs
+        if len(at_each_load) == len(ids):
             return signs
         read_at, counted_from = last.unsettled.end + SETTLE, self.now - RATE_PERIOD
         turn_at = turns.last(ids, self.now)
@@ -176,8 +180,16 @@ class _Planner:
             urged_at=last_events(self.lake, fan_out.urged_by, since=self.now - SWEEP),
             page=endpoint.page_size / fan_out.ids_per_call,
             read_at=read_at,
-            measured=frozenset(ids[::MEASURED]),
+            measured=frozenset(ids[::MEASURED]) | at_each_load,
         )
+
+    def _of_groups(self) -> dict[Id, timedelta]:
+        """Return the freshness of the ids whose group has one of its own."""
+        chosen, fan_out = self.scope.group_freshness, self.endpoint.fan_out
+        if not chosen or fan_out is None:
+            return {}
+        groups = group_names(self.lake, ENDPOINTS[fan_out.source])
+        return {one: chosen[name] for one, name in groups.items() if name in chosen}
 
     def _moved_at(self, bulk: BulkList | None) -> dict[Id, datetime]:
         """Return when each id changed according to a bulk list; nothing if that is not fresh."""

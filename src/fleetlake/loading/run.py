@@ -169,7 +169,8 @@ class Scope:
     streams. If a list lost more than `shrink_pct` percent of its records, the loss is not accepted
     unless `accept_shrunk` names the list. `retention` is how many days rows stay, by endpoint.
     `freshness` is about how old the records of a device may become, by endpoint; a fan-out that it
-    does not name requests each device at each load.
+    does not name requests each device at each load. `group_freshness` is the same for the devices
+    of groups, by their names in lower case.
     """
 
     since: datetime | None = None
@@ -179,6 +180,7 @@ class Scope:
     accept_shrunk: Collection[str] = ()
     retention: Mapping[str, int] = field(default_factory=dict)
     freshness: Mapping[str, timedelta] = field(default_factory=dict)
+    group_freshness: Mapping[str, timedelta] = field(default_factory=dict)
 
     def shrink_rule(self, endpoint: Endpoint) -> ShrinkRule:
         """Return how much of an endpoint's list may disappear at once."""

@@ -38,22 +38,37 @@ _PLACES = 1024
 class Turns:
     """The turns of the ids of a list with some freshness; zero means at each load.
 
+    `own` has the ids with another freshness.
+
     The place of an id in the day is its own for ever, and its sweep is at that time. Were it to
     move with the freshness, records that came late between two sweeps would not be found.
     """
 
     freshness: timedelta = timedelta(0)
+    own: Mapping[Id, timedelta] = field(default_factory=dict)
+
+    def at_each_load(self, ids: Iterable[Id]) -> frozenset[Id]:
+        """Return the ids that have no turns."""
+        return frozenset(one for one in ids if not self.own.get(one, self.freshness))
 
     def last(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
         """Return the last turn of each id, up to `at`."""
-        period = self.freshness or SWEEP
-        if period <= _HOUR:  # loads are hourly, and do not start on the second
-            period = max(period - TOLERANCE, period / 2)
-        return _last(ids, at, every=SWEEP / math.ceil(SWEEP / period))
+        found: dict[Id, datetime] = {}
+        of_period: dict[timedelta, list[Id]] = {}
+        for one in ids:
+            of_period.setdefault(self.own.get(one, self.freshness) or SWEEP, []).append(one)
+        for period, those in of_period.items():
+            found |= _last(those, at, every=SWEEP / math.ceil(SWEEP / _between_loads(period)))
+        return found
 
     def last_sweeps(self, ids: Iterable[Id], at: datetime) -> Mapping[Id, datetime]:
         """Return the last turn of each id, up to `at`, that is a sweep: one of those of a day."""
         return _last(ids, at, every=SWEEP)
+
+
+def _between_loads(period: timedelta) -> timedelta:
+    """Return the time between two turns; loads are hourly, and do not start on the second."""
+    return period if period > _HOUR else max(period - TOLERANCE, period / 2)
 
 
 def _last(ids: Iterable[Id], at: datetime, *, every: timedelta) -> Mapping[Id, datetime]:

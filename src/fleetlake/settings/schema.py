@@ -178,6 +178,11 @@ class Settings(BaseSettings):
         "again, e.g. FLEETLAKE_FRESHNESS__ROUTER_LOGS=1, up to 24 (0 asks at each load). By "
         "default 6 for `router_logs` and `historical_locations`, and 1 for samples",
     )
+    group_freshness: dict[str, Annotated[float, Field(ge=0, le=24)]] = Field(
+        {},
+        description="Hours for the devices of a group in all these lists, by its name in any case, "
+        "e.g. FLEETLAKE_GROUP_FRESHNESS__AMBULANCES=1",
+    )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
     )
