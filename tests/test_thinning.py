@@ -7,8 +7,8 @@ import pytest
 from pydantic import SecretStr
 
 import fleetlake
-from fleetlake.care import thinning
-from fleetlake.care.maintenance import MOST_LOST, maintain
+from fleetlake.care import maintenance, thinning
+from fleetlake.care.maintenance import maintain
 from fleetlake.care.thinning import thin_snapshots
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake
@@ -158,10 +158,14 @@ def test_maintenance_leaves_the_last_day_whole_and_one_snapshot_of_each_day_befo
     assert now & {number for number, _ in made} == set(kept)
 
 
-def test_a_list_whose_versions_end_each_day_has_few_files_however_many_nights_pass(lake):
+def test_a_list_whose_versions_end_each_day_has_few_files_however_many_nights_pass(
+    lake, monkeypatch
+):
+    monkeypatch.setattr(maintenance, "MOST_LOST", 2)
+    nights = 7
     table = "raw.batteries"
     counts = []
-    for night in range(3 * MOST_LOST):
+    for night in range(nights):
         with lake.transaction():
             lake.execute(f"update {table} set valid_to = now() where valid_to is null and id < '3'")
             ids = "select unnest(range(9))::varchar as id"
@@ -170,6 +174,6 @@ def test_a_list_whose_versions_end_each_day_has_few_files_however_many_nights_pa
         listed = "select count(*) from ducklake_list_files('lake', 'batteries', schema => 'raw')"
         counts.append(lake.rows(listed)[0][0])
 
-    assert max(counts) <= MOST_LOST + 2
+    assert max(counts) <= 4
     [(rows, open_ones)] = lake.rows(f"select count(*), count_if(valid_to is null) from {table}")
-    assert (rows, open_ones) == (9 * 3 * MOST_LOST, 9 + 6 * (3 * MOST_LOST - 1))
+    assert (rows, open_ones) == (9 * nights, 9 + 6 * (nights - 1))

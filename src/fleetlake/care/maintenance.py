@@ -34,7 +34,7 @@ KEEP_SNAPSHOTS = timedelta(days=7)
 OLDEST_STRAY = timedelta(days=1)
 
 MOST_LOST = 7
-"""A list kept as history ends versions each day, in the files of other days: one more each night."""
+"""A list kept as history ends versions in the files of earlier days: one more file each night."""
 
 MERGED_BYTES = 512 * 1024**2
 """DuckLake merges only files below this size, by default."""
