@@ -1,7 +1,7 @@
 """`fleetlake ingest`: copy what is new."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -201,18 +201,27 @@ def _print_fleet(
         print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
         return
     columns = ("endpoint", "each device asked every", "calls an hour", "minutes")
-    asked = {f.endpoint: f"{f.unread.total_seconds() / 3600:g} h" for f in found if f.unread}
-    rows = [(f.endpoint, asked.get(f.endpoint), f.calls, _minutes(f, limit)) for f in found]
+    rows = [(f.endpoint, _asked(f), f.calls, _minutes(f, limit)) for f in found]
     screen = console()
     screen.print(table("", columns, rows))
     screen.print(f"Each hour: {total(settings)}.")
+    present = {f.unread for f in found if f.endpoint in ONE_PER_CALL}
     for hours in (1, 6, 24):
+        if present <= {timedelta(hours=hours)}:
+            continue
         chosen = settings.model_copy(update={"freshness": dict.fromkeys(ONE_PER_CALL, hours)})
         screen.print(f"With {' and '.join(ONE_PER_CALL)} every {hours} h: {total(chosen)}.")
     screen.print(
         f"The first load: at least {total(settings, is_first=True)}, and one call for every 500 "
         "records that the service holds. The service was not called."
     )
+
+
+def _asked(forecast: "CallForecast") -> str:
+    """Return how often a list asks each device; nothing if it is read whole."""
+    if forecast.unread is None:
+        return ""
+    return f"{forecast.unread.total_seconds() / 3600:g} h" if forecast.unread else "load"
 
 
 def _plan_row(forecast: "CallForecast", limit: int) -> tuple[object, ...]:
