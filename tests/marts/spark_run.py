@@ -19,6 +19,8 @@ def start(work: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
+        # To plan the two models of failovers takes more than the default of 1 GB.
+        .config("spark.driver.memory", "6g")
         # As in DuckDB, a division by zero is null, not an error.
         .config("spark.sql.ansi.enabled", "false")
         .getOrCreate()
