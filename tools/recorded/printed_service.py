@@ -11,6 +11,8 @@ from unittest.mock import patch
 
 import httpx
 
+from fleetlake.care.maintenance import maintain
+from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.tables import META
 from tests.support.alert_messages import an_alert, push, with_id
@@ -23,10 +25,14 @@ RECEIVER = "http://127.0.0.1:9/push"
 
 
 def damaged(table: str, change: Callable[[Path], object]) -> Callable[[Sim], None]:
-    """Return a step that damages the first file of a table."""
+    """Return a step that damages the first file of a table; few rows become one by maintenance."""
 
     def step(sim: Sim) -> None:
-        change(min(sim.folder.joinpath("lake", FILES, table).rglob("*.parquet")))
+        folder = sim.folder.joinpath("lake", FILES, table)
+        if not any(folder.rglob("*.parquet")):
+            with open_lake(sim.settings().lake) as lake:
+                maintain(lake)
+        change(min(folder.rglob("*.parquet")))
 
     step.__name__ = f"damage {table}: {change.__name__}"
     return step
