@@ -69,13 +69,13 @@ def target(tmp_path: Path) -> str:
 def change(lake_path: Path) -> None:
     """Add rows, delete and update others, and rename a table."""
     with open_lake(lake_path) as lake:
-        lake.execute("insert into raw.groups (id, name) select i + 900, 'new' from range(50) r(i)")
+        lake.execute("insert into raw.groups (id, name) select i + 900, 'new' from range(500) r(i)")
         lake.execute(
             "delete from raw.alerts where created_at < (select max(created_at) from raw.alerts)"
         )
         lake.execute("update raw.routers set name = 'x'")
         lake.execute("alter table raw.users rename to people")
-        lake.execute("insert into raw.people (id) select i + 900 from range(50) r(i)")
+        lake.execute("insert into raw.people (id) select i + 900 from range(500) r(i)")
 
 
 def parquet_of(folder: Path | str) -> set[str]:
@@ -134,7 +134,7 @@ def test_what_no_kept_backup_needs_is_removed_and_nothing_else(
 ) -> None:
     back_up(lake_path, target)
     with open_lake(lake_path) as lake:
-        lake.execute("insert into raw.groups (id) select i + 900 from range(50) r(i)")
+        lake.execute("insert into raw.groups (id) select i + 900 from range(500) r(i)")
         maintain(lake)
     change_after(lake_path)
     stranger = Path(target, "files", "notes.txt")
@@ -189,7 +189,7 @@ def test_a_backup_stopped_at_any_step_leaves_the_one_before_and_the_next_goes_on
     held = rows_of(lake_path)
     with open_lake(lake_path) as lake:
         for table in ("groups", "users", "routers", "accounts", "products", "firmwares"):
-            lake.execute(f"insert into raw.{table} (id) select i + 900 from range(50) r(i)")
+            lake.execute(f"insert into raw.{table} (id) select i + 900 from range(500) r(i)")
     stop_at(step, error)
     with pytest.raises(LakeError if is_full else KeyboardInterrupt):
         back_up(lake_path, target)
@@ -511,7 +511,7 @@ def test_an_object_store_holds_backups_as_a_folder_does(
     target = "s3://fleet/backups"
     first = back_up(lake_path, target)
     with open_lake(lake_path) as lake:
-        lake.execute("insert into raw.groups (id) select i + 900 from range(50) r(i)")
+        lake.execute("insert into raw.groups (id) select i + 900 from range(500) r(i)")
     second = back_up(lake_path, target, keep=1)
 
     restored = restore(target, tmp_path / "restored")

@@ -566,7 +566,7 @@ def test_the_commands_list_damage_what_was_lost_and_then_nothing(
 
 def test_the_checksum_of_a_file_that_is_gone_is_forgotten_and_no_other(lake_path: Path) -> None:
     with open_lake(lake_path) as lake:
-        lake.execute("insert into raw.groups (id) select i from range(50) r(i)")
+        lake.execute("insert into raw.groups (id) select i from range(500) r(i)")
         keep_checksums(lake)
         known = known_checksums(lake)
         lake.execute("insert into meta.files (name, size_bytes, sha256) values ('gone', 1, 'x')")

@@ -13,6 +13,7 @@ from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.catalog import open_lake
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Whole
+from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.retention_rules import set_rules
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.tombstones import add_tombstones
@@ -169,6 +170,18 @@ def test_nothing_is_asked_of_the_lake_until_another_commit(two, statements):
     assert statements == []
     commit(other.lake, load_of(ALERTS, alert(3)), state=other)
     assert state.newest_watermark(ALERTS) == NOON + timedelta(minutes=3)
+
+
+def test_nothing_is_taken_for_unchanged_that_was_asked_during_a_commit(two, statements):
+    """As on a slow disk, where a commit is seen long after it has written its files."""
+    state, other = two
+    write_long_ago(state.lake)
+    with commit_lock(other.lake.path):
+        state.newest_watermark(ALERTS)
+
+    statements.clear()
+    state.newest_watermark(ALERTS)
+    assert statements
 
 
 def test_a_commit_of_another_process_is_known_at_once(two):

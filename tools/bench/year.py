@@ -57,11 +57,11 @@ class Hour:
 def hours(fleet: Fleet, count: int, set_ahead: ctypes._CFuncPtr) -> Iterator[Hour]:
     """Load and maintain hour after hour; yield what each load took."""
     from fleetlake.care.maintenance import maintain  # noqa: PLC0415 - after the settings are set
-    from fleetlake.lake import open_lake  # noqa: PLC0415
+    from fleetlake.lake import connection, open_lake  # noqa: PLC0415
     from fleetlake.loading.ingest import ingest, raise_worst  # noqa: PLC0415
     from fleetlake.settings import load_settings  # noqa: PLC0415
 
-    settings, calls = load_settings(), 0
+    settings, calls, just_now = load_settings(), 0, connection.JUST_NOW_NS
     with duckdb.connect(config={"threads": 1}) as beside:
         for hour in range(count):
             began, wall = time.process_time(), time.perf_counter()
@@ -89,7 +89,10 @@ def hours(fleet: Fleet, count: int, set_ahead: ctypes._CFuncPtr) -> Iterator[Hou
                 descriptors=len([*Path("/proc/self/fd").iterdir()]),
             )
             fleet.advance()
-            set_ahead(int((hour + 1) * HOUR.total_seconds()))
+            ahead = int((hour + 1) * HOUR.total_seconds())
+            set_ahead(ahead)
+            # Files have the time of the machine, so to be old is to be older than that.
+            connection.JUST_NOW_NS = just_now + ahead * 1_000_000_000
 
 
 def weeks(measured: Sequence[Hour]) -> list[dict[str, float]]:

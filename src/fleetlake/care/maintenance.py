@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from fleetlake.care.integrity.checksums import changed_files, keep_checksums
-from fleetlake.care.thinning import expire_between_days
+from fleetlake.care.thinning import expire_between_hours
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import ducklake
@@ -123,7 +123,7 @@ def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) ->
         with lake.transaction():
             ducklake.rewrite_all_files(lake, schema, table)
     with lake.transaction():
-        expired = ducklake.expire_older(lake, keep) + expire_between_days(lake)
+        expired = ducklake.expire_older(lake, keep) + expire_between_hours(lake)
     flush_files(lake.path)  # the catalog must forget a file before the disk does
     removed = ducklake.remove_unused_files(lake) + ducklake.remove_strays(lake, OLDEST_STRAY)
     return Shrunk(files_before=before, snapshots_expired=expired, files_removed=removed)

@@ -1,11 +1,11 @@
-"""Thinning the lake's history: it keeps one snapshot for each older hour, later for each day.
+"""Thinning the lake's history: it keeps one snapshot for each older hour.
 
 Live builds rewrite their marts up to six times a minute. Every snapshot until the next build keeps
 the files of that version, so the lake would grow by tens of thousands of files a day. An hourly
 load makes some twenty snapshots, each with files that maintenance has merged since.
 
 Readers of older snapshots still find them: the next build and readers that have just begun
-(`KEEP_ALL`), time travel (the last snapshot of each hour or day), the next export (`meta.exports`).
+(`KEEP_ALL`), time travel (the last snapshot of each hour), the next export (`meta.exports`).
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ KEEP_ALL = timedelta(hours=3)
 """Every snapshot stays this long; the next build of all marts reads which tables they changed."""
 
 KEEP_EACH = timedelta(days=1)
-"""Of older ones, maintenance leaves the last one of each day. A daily build needs those younger."""
+"""Of older ones, maintenance leaves the last one of each hour. A daily build needs the younger."""
 
 FEWEST = 100
 """Fewer snapshots than this are not worth a change of the catalog."""
@@ -36,7 +36,7 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
     It leaves them to a later call if they are few, or while a backup copies files. The commit lock
     must be held.
     """
-    ended = ducklake.between(lake, "hour", keep_all)
+    ended = ducklake.between_hours(lake, keep_all)
     if len(ended) < FEWEST:
         return 0
     ended = _without_exported(lake, ended)
@@ -49,12 +49,12 @@ def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
     return 0
 
 
-def expire_between_days(lake: Lake) -> int:
-    """Expire the snapshots before `KEEP_EACH`, except the last of each day; return how many.
+def expire_between_hours(lake: Lake) -> int:
+    """Expire the snapshots before `KEEP_EACH`, except the last of each hour; return how many.
 
     Their files stay for `remove_unused_files`.
     """
-    ended = _without_exported(lake, ducklake.between(lake, "day", KEEP_EACH))
+    ended = _without_exported(lake, ducklake.between_hours(lake, KEEP_EACH))
     if ended:
         ducklake.expire(lake, ended)
     return len(ended)

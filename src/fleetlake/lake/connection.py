@@ -44,7 +44,8 @@ _TABLES = (
 _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
 
 CommitMark = tuple[int, ...]
-_JUST_NOW_NS = 50_000_000
+JUST_NOW_NS = 50_000_000
+"""A file that was written this long ago may be written again without another time."""
 
 Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 """Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
@@ -194,7 +195,7 @@ class Lake:
         for name in (CATALOG, CATALOG_LOG):
             with suppress(FileNotFoundError):
                 found = (self.path / name).stat()
-                if time.time_ns() - found.st_mtime_ns < _JUST_NOW_NS:
+                if time.time_ns() - found.st_mtime_ns < JUST_NOW_NS:
                     return None
                 mark += (found.st_ino, found.st_size, found.st_mtime_ns)
         return mark

@@ -201,6 +201,15 @@ def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     return _held(lock, busy=busy)
 
 
+def is_committing(lake: LakeAddress) -> bool:
+    """Return whether a process of fleetlake commits just now. Raises: LakeError."""
+    try:
+        with _lock(lake, "commit", seconds=0, purpose="commits"):
+            return False
+    except LockTaken:
+        return True
+
+
 def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[None]:
     """Keep the lake's files as they are: a backup copies them, maintenance removes some.
 

@@ -21,6 +21,7 @@ from fleetlake.lake.ducklake import UNUSED_TABLES
 from fleetlake.lake.evolution.promotions import Promotion, promotions, retyped_kinds, widened
 from fleetlake.lake.evolution.registry import added_columns
 from fleetlake.lake.lateness import measured_lateness
+from fleetlake.lake.locks import is_committing
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.table_changes import last_changes
 from fleetlake.lake.tombstones import Tombstones, read_tombstones
@@ -81,9 +82,11 @@ class RunState:
     def single_snapshot(self) -> Iterator[None]:
         """Read everything within the block from one snapshot, the newest one."""
         mark = self.lake.commit_mark()
+        # A commit changes the files before it can be seen, by as long as a slow disk takes.
+        is_certain = mark is not None and not is_committing(self.lake.path)
         with self.lake.single_snapshot():
             self.renew()
-            self._mark = mark
+            self._mark = mark if is_certain else None
             yield
 
     def _ask(self, question: Callable[[], Part]) -> Part:

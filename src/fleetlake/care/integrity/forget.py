@@ -71,7 +71,7 @@ def forget_losses(
         _require_listed(lake, [file for loss in losses for file in loss.files])
         _put_stand_ins(lake, tables)
         _flush_deletes(lake, tables)
-        # Otherwise DuckLake lists up to ten deleted rows in the catalog and keeps their file.
+        # Otherwise DuckLake lists few deleted rows in the catalog and keeps their file.
         lake.execute(ducklake.FILES_ONLY)
         with lake.transaction():
             rows = {table.name: _drop_rows(lake, table) for table in tables}
