@@ -28,7 +28,7 @@ from fleetlake.exporters.changes import (
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.lake import Lake
-from fleetlake.lake.ducklake import expired_condition, rows_in_catalog
+from fleetlake.lake.ducklake import expired_condition
 from fleetlake.lake.locks import commit_lock, export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
@@ -366,7 +366,7 @@ def hold_snapshots(lake: Lake, target: str, marks: Mapping[str, tuple[int | None
     """
     if lake.is_read_only:
         return
-    with commit_lock(lake.path), lake.transaction(), rows_in_catalog(lake):
+    with commit_lock(lake.path), lake.transaction():
         lake.execute(_GONE)
         for table, (before, now) in marks.items():
             lake.execute(_EARLIER, [target, table, before])

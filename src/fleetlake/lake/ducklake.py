@@ -6,7 +6,7 @@ checked here. The names of its functions that users' SQL may call are here too.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -29,8 +29,6 @@ no file at all; `maintain` later writes one for many loads. With 1,000, a load o
 half as much again. Only tables of single values may have rows there: 1.5.5 loses the apostrophes of
 texts within lists and structs (observed 2026-11-27).
 """
-
-_CATALOG_ONLY = "set ducklake_default_data_inlining_row_limit = 1000"
 
 READ_FUNCTIONS = (
     *("ducklake_snapshots", "ducklake_current_snapshot", "ducklake_last_committed_snapshot"),
@@ -181,14 +179,6 @@ def remove_strays(lake: OpenLake, age: timedelta) -> int:
 
 def _ago(age: timedelta) -> str:
     return f"now() - interval '{int(age.total_seconds())} seconds'"
-
-
-@contextmanager
-def rows_in_catalog(lake: OpenLake) -> Iterator[None]:
-    """Write the rows of the block to the catalog: each would be a small file."""
-    lake.execute(_CATALOG_ONLY)
-    yield
-    lake.execute(FILES_OR_CATALOG)
 
 
 def storage(lake: OpenLake) -> tuple[int, int, int, int]:
