@@ -142,7 +142,7 @@ def test_maintenance_leaves_the_last_day_whole_and_one_snapshot_of_each_hour_bef
         pass_time(lake, timedelta(hours=11) if number % 3 == 0 else MINUTE)
         build(lake, number)
     made = lake.rows("select snapshot_id, snapshot_time from lake.snapshots() order by 1")[-12:]
-    day_ago = datetime.now(UTC) - timedelta(days=1)
+    day_ago = datetime.now(UTC) - thinning.KEEP_EACH
     last_of_hour = {at.replace(minute=0, second=0, microsecond=0): n for n, at in made}
     kept = [n for n, at in made if at >= day_ago or n in last_of_hour.values()]
     assert 3 <= len([at for _, at in made if at >= day_ago]) < len(kept) < len(made)

@@ -20,7 +20,7 @@ from fleetlake.lake.locks import files_lock
 KEEP_ALL = timedelta(hours=3)
 """Every snapshot stays this long; the next build of all marts reads which tables they changed."""
 
-KEEP_EACH = timedelta(days=1)
+KEEP_EACH = timedelta(hours=26)
 """Of older ones, maintenance leaves the last one of each hour. A daily build needs the younger."""
 
 FEWEST = 100
