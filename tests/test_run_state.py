@@ -172,6 +172,18 @@ def test_nothing_is_asked_of_the_lake_until_another_commit(two, statements):
     assert state.newest_watermark(ALERTS) == NOON + timedelta(minutes=3)
 
 
+def test_what_an_outer_block_read_is_not_taken_for_the_newest(two):
+    state, other = two
+    commit(state.lake, load_of(ALERTS, alert(1)), state=state)
+    with state.single_snapshot():
+        commit(other.lake, load_of(ALERTS, alert(3)), state=other)
+        write_long_ago(state.lake)
+        with state.single_snapshot():
+            assert state.watermark(ALERTS) == NOON + timedelta(minutes=1)
+
+    assert state.newest_watermark(ALERTS) == NOON + timedelta(minutes=3)
+
+
 def test_nothing_is_taken_for_unchanged_that_was_asked_during_a_commit(two, statements):
     """As on a slow disk, where a commit is seen long after it has written its files."""
     state, other = two

@@ -160,10 +160,15 @@ class Lake:
         finally:
             self._is_open = False
 
+    @property
+    def has_transaction(self) -> bool:
+        """Whether a transaction of `transaction` or `single_snapshot` is open."""
+        return self._is_open or self._is_reading
+
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
         """Run all queries of the block on one snapshot; the catalog is read only once."""
-        if self._is_reading or self._is_open:
+        if self.has_transaction:
             yield
             return
         self.execute("begin")

@@ -81,7 +81,8 @@ class RunState:
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
         """Read everything within the block from one snapshot, the newest one."""
-        mark = self.lake.commit_mark()
+        # A block within another one reads the older snapshot of that one.
+        mark = None if self.lake.has_transaction else self.lake.commit_mark()
         # A commit changes the files before it can be seen, by as long as a slow disk takes.
         is_certain = mark is not None and not is_committing(self.lake.path)
         with self.lake.single_snapshot():
