@@ -69,6 +69,7 @@ _MARKS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<random id>"),
     (r"\b\d[\d,.]* (s|min|h|d|days?|hours?|weeks?|months?) (ago|left|behind)", r"<age> \2"),
     (r"\b\d[\d,.]* (bytes|[kMG]i?B)\b", r"<size> \1"),
+    (r"(<size> bytes instead of) [\d,]+", r"\1 <size>"),
     (r'("(?:disk_free_bytes|[a-z_]*bytes|[a-z_]*seconds|[a-z_]*_s)": ?)[\d.e+-]+', r"\1<figure>"),
     (r"(?m)^(fleetlake_\w*(?:seconds|hours|bytes)\S*) .*$", r"\1 <figure>"),
     (r"\b(fleetlake|duckdb|pyarrow|httpx|dbt-core|dbt-duckdb|DuckDB) v?\d[\w.]*", r"\1 <version>"),
