@@ -334,7 +334,7 @@ def round_trips(router: int, hours: range) -> list[dict[str, object]]:
     ]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_trips_of_a_busy_router_are_the_same_hour_by_hour_as_at_once(lake_path, tmp_path, add):
     """A build reads only the last trips before those that new fixes may change."""
     hourly, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
