@@ -235,6 +235,20 @@ class Fleet:
         return int(row["n"])
 
 
+def environment_of(url: str, folder: Path) -> dict[str, str]:
+    """Return the environment of commands that read all lists of a simulated service."""
+    names = ("lake", "published", "reports", "state", "push_journal", "push_secrets_file")
+    return environment(
+        base_url=f"{url}/api/v2/",
+        v3_base_url=f"{url}/api/v3",
+        v3_token="simulator-token",
+        calls_per_minute="0",
+        clock="service",
+        **{name: str(folder / name) for name in names},
+        **KEYS,
+    )
+
+
 def time_of(record: dict[str, Any], path: Sequence[str]) -> datetime:
     """Return the time at a path of a record; that of a version-1 UUID is embedded in it.
 

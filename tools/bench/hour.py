@@ -20,9 +20,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.bench.cases import DLT_PYTHON, environment
+from tools.bench.cases import DLT_PYTHON
 from tools.bench.figures import ABSENT, Figures, Report, Result, Section, ratio
-from tools.bench.fleet import KEYS, START, Fleet
+from tools.bench.fleet import START, Fleet, environment_of
 from tools.bench.measure import measure
 from tools.bench.records import ready
 
@@ -95,17 +95,7 @@ def bench(routers: int, versions: Sequence[Version], rounds: int) -> Section:
         for version in versions:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             url = stack.enter_context(ready("fleetsim", *options))
-            names = ("lake", "published", "reports", "state", "push_journal", "push_secrets_file")
-            env = environment(
-                base_url=f"{url}/api/v2/",
-                v3_base_url=f"{url}/api/v3",
-                v3_token="simulator-token",
-                calls_per_minute="0",
-                clock="service",
-                **{name: str(folder / name) for name in names},
-                **KEYS,
-            )
-            env |= {FOLDER: str(folder)}
+            env = environment_of(url, folder) | {FOLDER: str(folder)}
             fleets.append((version, Fleet(url, routers, 1, env, section)))
         for phase in PHASES[:3]:
             for version, fleet in fleets:

@@ -26,9 +26,9 @@ from statistics import median
 
 import duckdb
 
-from tools.bench.cases import DLT_PYTHON, environment
+from tools.bench.cases import DLT_PYTHON
 from tools.bench.figures import Section
-from tools.bench.fleet import HOUR, KEYS, Fleet
+from tools.bench.fleet import HOUR, Fleet, environment_of
 from tools.bench.records import ready
 
 HERE = Path(__file__).parent
@@ -118,17 +118,7 @@ def soak(days: int, routers: int, folder: Path) -> list[Hour]:
     start, measured = datetime.now(UTC).replace(microsecond=0), list[Hour]()
     options = ["--port", "0", "--routers", str(routers), "--days", "2", "--speed", "0"]
     with ready("fleetsim", *options, "--now", start.isoformat()) as url:
-        env = environment(
-            base_url=f"{url}/api/v2/",
-            v3_base_url=f"{url}/api/v3",
-            v3_token="simulator-token",
-            calls_per_minute="0",
-            clock="service",
-            lake=str(folder / "lake"),
-            state=str(folder / "state"),
-            push_journal=str(folder / "pushes"),
-            **KEYS,
-        )
+        env = environment_of(url, folder)
         os.environ |= {name: value for name, value in env.items() if name.startswith("FLEETLAKE")}
         section = Section(name="year", title=f"{routers} routers")
         fleet = Fleet(url, routers, 1, env, section, parts=("lists",), now=start)

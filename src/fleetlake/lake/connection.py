@@ -45,7 +45,7 @@ _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
 
 CommitMark = tuple[int, ...]
 JUST_NOW_NS = 50_000_000
-"""A file that was written this long ago may be written again without another time."""
+"""A file written less than this long ago may be written again and keep its time."""
 
 Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 """Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
