@@ -64,7 +64,7 @@ def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_
     done = fleetlake("ingest", env=env)
 
     assert done.returncode == 4
-    assert done.stderr.count("401") == 1
+    assert done.stderr.count(" returned 401:") == 1
     assert "FLEETLAKE_PORTAL_API_ID, " in done.stderr
     assert "Traceback" not in done.stderr
     assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
