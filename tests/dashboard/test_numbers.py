@@ -221,7 +221,7 @@ def test_the_drives_of_a_report_are_bounded_and_keep_their_ends():
 
 
 def test_flapping_links_are_the_flapping_groups_of_the_last_week(app, world):
-    shown = rows_of(ask(app, "/api/now/flapping"))
+    shown = rows_of(ask(app, "/api/failover/flapping"))
 
     [(newest,)] = world.sql("select max(newest_event_at)::varchar from pipeline_freshness")
     episodes = world.sql(

@@ -6,7 +6,7 @@ existing. Ids refer to the same few routers everywhere, and times lie in the las
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,8 +94,18 @@ class World:
         self.published = folder / "published"
         self.snapshots = 0
 
-    def publish(self, *, seed: int = 1, only: tuple[str, ...] = (), rows: int = ROWS) -> Path:
-        """Write a snapshot of all marts, or of some, and point the link to it."""
+    def publish(
+        self,
+        *,
+        seed: int = 1,
+        only: tuple[str, ...] = (),
+        rows: int = ROWS,
+        findings: Sequence[Mapping[str, str]] = (),
+    ) -> Path:
+        """Write a snapshot of all marts, or of some, and point the link to it.
+
+        `findings` are steps that people took about findings.
+        """
         self.snapshots += 1
         store = self.published.parent / ".published"
         folder = store / f"202611{self.snapshots:02}T000000.000000Z"
@@ -117,6 +127,7 @@ class World:
             "completeness": COMPLETENESS,
             "calls": CALLS,
             "budgets": BUDGETS,
+            "findings": [*findings],
         }
         (folder / "snapshot.json").write_text(json.dumps(description))
         link = store / "next"

@@ -84,7 +84,7 @@ def promote_member(
     from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         column, rows = promote(lake, found, member, kind)
     filled = f"{counted(rows, 'row')} filled"
     console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {filled}.")
@@ -101,7 +101,7 @@ def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
     from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         column, rows = demote(lake, found, member)
     console().print(
         f"raw.{found.name}.{column.name} is dropped; `_extra` has its value again in "
@@ -131,7 +131,7 @@ def retype_column(
     from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         column, rows = retype(lake, found, member, kind)
     filled = f"{counted(rows, 'row')} filled from `_extra`"
     console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {filled}.")

@@ -84,6 +84,10 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
             "Report what is missing and what to do about it, then each stream.",
         ),
         CommandOnDemand(
+            "fleetlake.cli.findings:findings",
+            "List what needs a person; acknowledge, snooze, assign or comment it.",
+        ),
+        CommandOnDemand(
             "fleetlake.cli.query:query",
             "Run read-only SQL on the lake, also while an ingest is running.",
         ),

@@ -1,9 +1,14 @@
 """`fleetlake dashboard`: pages about the fleet, in the browser."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fleetlake.dashboard.web_app import RecordStep
+    from fleetlake.lake_address import LakeAddress
+    from fleetlake.marts.finding_states import NewStep
 
 
 def dashboard(
@@ -28,13 +33,21 @@ def dashboard(
             "FLEETLAKE_DASHBOARD_TILES; without it, outlines only.",
         ),
     ] = None,
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write",
+            help="Let readers acknowledge, snooze, assign and comment findings; the lake keeps it. "
+            "It needs FLEETLAKE_DASHBOARD_TOKEN.",
+        ),
+    ] = False,
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Serve pages about the fleet, over the newest published snapshot, until stopped.
 
     Prints `ready http://127.0.0.1:PORT` once it accepts connections; Ctrl-C or SIGTERM stops it.
-    It reads the published snapshot and nothing else, writes nothing, and loads nothing from the
-    internet. A new snapshot appears by itself. docs/how-to/dashboard.md says more.
+    It reads the published snapshot and nothing else, writes nothing without --write, and loads
+    nothing from the internet. A new snapshot appears by itself. docs/how-to/dashboard.md says more.
     """
     import webbrowser
 
@@ -56,5 +69,21 @@ def dashboard(
         address=listen,
         token=settings.dashboard_token,
         tiles=tiles or settings.dashboard_tiles,
+        record=_recorder(settings.lake) if write else None,
         ready=ready,
     )
+
+
+def _recorder(lake: "LakeAddress") -> "RecordStep":
+    """Return what records a step about findings in a lake. Raises: LakeError if there is none."""
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.catalog import require_lake
+    from fleetlake.marts.findings import take_step
+
+    require_lake(lake)
+
+    def record(wanted: "NewStep") -> "list[tuple[Any, ...]]":
+        with open_lake(lake, must_exist=True, threads=1) as opened:
+            return take_step(opened, wanted)
+
+    return record

@@ -74,6 +74,6 @@ def acknowledge_gaps() -> None:
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         count = acknowledge_recorded(lake)
     console().print(f"{counted(count, 'gap')} acknowledged.")

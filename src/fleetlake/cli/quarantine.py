@@ -102,7 +102,7 @@ def retry(endpoint: EndpointArgument = None) -> None:
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         kept, waiting = retry_quarantined(lake, _name(endpoint))
     console().print(f"{counted(kept, 'record')} stored; {waiting:,} still quarantined.")
     if waiting:
@@ -118,7 +118,7 @@ def acknowledge(endpoint: EndpointArgument = None) -> None:
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
-    with open_lake(load_settings().lake) as lake:
+    with open_lake(load_settings().lake, must_exist=True) as lake:
         count = acknowledge_quarantined(lake, _name(endpoint))
     console().print(f"{counted(count, 'record')} acknowledged; meta.quarantine keeps them.")
 

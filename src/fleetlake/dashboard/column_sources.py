@@ -55,6 +55,17 @@ SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "account_profile": ("varchar", "Account profile whose keys read the data."),
         "calls_per_day": ("bigint", "Calls that it may make in a UTC day; 0: no limit."),
     },
+    "snapshot_findings": {
+        "finding_id": ("varchar", "Finding: its attention_id."),
+        "step": ("varchar", "acknowledge, snooze, assign, comment or reopen."),
+        "made_at": ("timestamptz", "When it was done."),
+        "actor": ("varchar", "Who did it."),
+        "seen_at": ("timestamptz", "Up to when the data went that was seen."),
+        "severity_rank": ("bigint", "How urgent the finding was: 1 is urgent."),
+        "until_at": ("timestamptz", "When a snooze ends."),
+        "assignee": ("varchar", "Who takes care of it."),
+        "comment": ("varchar", "Comment."),
+    },
 }
 """Tables that are not marts: the snapshot's description holds their rows, under the later word."""
 

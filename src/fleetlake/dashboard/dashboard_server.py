@@ -8,7 +8,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from fleetlake.dashboard.map_tiles import read_map_tiles
-from fleetlake.dashboard.web_app import create_dashboard
+from fleetlake.dashboard.web_app import RecordStep, create_dashboard
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.serving.bounded_protocol import BoundedProtocol
 from fleetlake.serving.web_server import WebServer, listen, url_of
@@ -24,21 +24,23 @@ def serve_dashboard(
     address: str = LOOPBACK,
     token: SecretStr | None = None,
     tiles: Path | None = None,
+    record: RecordStep | None = None,
     ready: Callable[[str], None],
 ) -> None:
     """Serve in the foreground; call `ready` with the URL once connections are accepted.
 
     SIGTERM and SIGINT stop it. A token is asked of every reader; an address beyond this machine
-    needs one. `tiles` is a PMTiles file for the map.
+    needs one, and so does `record`, which records what readers do about findings. `tiles` is a
+    PMTiles file for the map.
 
     Raises: SettingsError without a token for others, UsageError if the port cannot be used,
     TilesUnreadable if the tiles cannot be drawn.
     """
-    if not _is_loopback(address) or token is not None:
+    if not _is_loopback(address) or record is not None or token is not None:
         _require_token(token)
     if tiles is not None:
         read_map_tiles(tiles)
-    app = create_dashboard(published, token=token, tiles=tiles)
+    app = create_dashboard(published, token=token, tiles=tiles, record=record)
     listener = listen(address, port, options="--listen and --port")
     url = url_of(address, listener)
     config = uvicorn.Config(
@@ -69,7 +71,7 @@ def _is_loopback(address: str) -> bool:
 def _require_token(token: SecretStr | None) -> None:
     if token is not None and len(token.get_secret_value()) >= SHORTEST_TOKEN:
         return
-    problem = "is not set, so others could read the fleet" if token is None else "is too short"
+    problem = "is not set, so others could use the dashboard" if token is None else "is too short"
     raise SettingsError(
         f"FLEETLAKE_DASHBOARD_TOKEN {problem}.",
         remedy=f"Set it to at least {SHORTEST_TOKEN} characters, for example the output of "

@@ -6,7 +6,8 @@ the old snapshot finish on it; it is closed after the last of them.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
 from fleetlake.errors import LakeError
+from fleetlake.marts.finding_states import STEP_COLUMNS, findings_sql
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.text.quoting import exact, literal, quoted
@@ -31,6 +33,9 @@ MEMORY = "160MB"
 THREADS = 2
 QUERY_SECONDS = 10.0
 BATCH_ROWS = 10_000
+
+MOST_STEPS = 10_000
+"""Steps about findings that a server remembers until a snapshot has them."""
 
 NOTHING = "Nothing is published yet."
 PUBLISH = "Run `fleetlake build` and `fleetlake publish`; an open dashboard then fills by itself."
@@ -99,6 +104,9 @@ class PublishedSnapshot:
         for name in SNAPSHOT_TABLES:
             rows = written.get(name.removeprefix("snapshot_"), [])
             self._database.execute(_described_table(name), [json.dumps(rows)])
+        if "attention" in written["tables"]:
+            found = findings_sql("attention", "snapshot_findings")
+            self._database.execute(f"CREATE VIEW findings AS {found}")
         # Both are compared: the pattern of the files, and the files that it finds.
         allowed = ", ".join(literal(f"{path}/") for path in (folder, exact(folder)))
         self._database.execute(
@@ -158,6 +166,18 @@ class PublishedSnapshot:
             [self._since[column]] = self.rows(earliest, {}).column("at").to_pylist()
         return self._since[column]
 
+    def add_steps(self, steps: Iterable[tuple[Any, ...]]) -> None:
+        """Add steps about findings that were made after the snapshot, each once."""
+        values = f"({', '.join('?' * len(STEP_COLUMNS))})"
+        with self._database.cursor() as cursor:
+            for step in steps:
+                cursor.execute(
+                    f"INSERT INTO snapshot_findings SELECT * FROM (VALUES {values}) AS s "
+                    "WHERE NOT EXISTS (SELECT 1 FROM snapshot_findings AS known "
+                    "WHERE known.finding_id = s.col0 AND known.made_at = s.col2)",
+                    step,
+                )
+
     def require(self, marts: tuple[str, ...]) -> None:
         """Raise MartMissing if the snapshot lacks one of these marts."""
         if missing := sorted({*marts} - self.described.tables):
@@ -192,6 +212,14 @@ class OpenSnapshots:
         self._published = published.absolute()
         self._lock = Lock()
         self._newest: PublishedSnapshot | None = None
+        self._steps: deque[tuple[Any, ...]] = deque(maxlen=MOST_STEPS)
+
+    def add_steps(self, steps: Iterable[tuple[Any, ...]]) -> None:
+        """Show steps that were just made, in this snapshot and in later ones without them."""
+        with self._lock:
+            self._steps.extend(steps)
+            if self._newest:
+                self._newest.add_steps(steps)
 
     @contextmanager
     def lease(self) -> Iterator[PublishedSnapshot]:
@@ -217,6 +245,7 @@ class OpenSnapshots:
             if before is None or before.folder != folder:
                 try:
                     self._newest = PublishedSnapshot(folder)
+                    self._newest.add_steps(self._steps)
                 except (LakeError, duckdb.Error, OSError) as error:  # half-copied, or gone
                     _LOG.debug("cannot open %s: %s", folder, error)
                     return before.described.name if before else None

@@ -24,6 +24,8 @@ from fleetlake.serving.host_names import NOT_OURS, host_name
 COOKIE = "fleetlake_dashboard"
 PROXY_HEADER = "X-Fleetlake-Token"
 LOGIN = "/login"
+STEPS = "/api/findings"
+"""The one address that writes, if the server may: what readers do about findings."""
 
 _OPEN = ("/static/", LOGIN)
 
@@ -85,9 +87,10 @@ class AccessControl:
     Without a token, only requests to this machine's own names are answered.
     """
 
-    def __init__(self, app: ASGIApp, *, token: Token | None) -> None:
+    def __init__(self, app: ASGIApp, *, token: Token | None, is_writable: bool = False) -> None:
         self._app = app
         self._token = token
+        self._is_writable = is_writable
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse one request."""
@@ -108,7 +111,8 @@ class AccessControl:
         headers = Headers(scope=scope)
         path: str = scope["path"]
         is_login = path == LOGIN and self._token is not None
-        if scope["method"] not in {"GET", "HEAD"} and not is_login:
+        is_step = path == STEPS and self._is_writable
+        if scope["method"] not in {"GET", "HEAD"} and not is_login and not is_step:
             return PlainTextResponse("This server is read-only.", 405, {"Allow": "GET, HEAD"})
         if self._token is None:
             return None if is_loopback_host(host_name(scope)) else NOT_OURS

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
@@ -38,8 +39,10 @@ from fleetlake.dashboard.page_shell import login_html, page_html, problem_html
 from fleetlake.dashboard.panels import EXPORTED_ROWS, Panel, dashboard_pages, panel_at
 from fleetlake.dashboard.parameters import typed
 from fleetlake.dashboard.result_formats import as_csv, as_json, as_parquet
-from fleetlake.dashboard.web_access import COOKIE, AccessControl, Token
+from fleetlake.dashboard.step_request import LARGEST, is_from_this_page, step_in
+from fleetlake.dashboard.web_access import COOKIE, STEPS, AccessControl, Token
 from fleetlake.errors import FleetlakeError, LakeError, UsageError
+from fleetlake.marts.finding_states import NewStep
 
 AT_ONCE = 3
 """Queries that run at the same time; further ones wait, so that memory stays bounded."""
@@ -57,6 +60,9 @@ LONGEST_LOGIN = 2_000
 
 LOGIN_SECONDS = 10.0
 """Time to send such a form."""
+
+RecordStep = Callable[[NewStep], Iterable[tuple[Any, ...]]]
+"""Records a step about findings in the lake, and returns its rows of STEP_COLUMNS."""
 
 _STATUS: Mapping[type[FleetlakeError], int] = {
     TilesUnreadable: 503,
@@ -77,13 +83,19 @@ for tiles by ranges of the file's own bytes."""
 
 
 def create_dashboard(
-    published: Path, *, token: SecretStr | None = None, tiles: Path | None = None
+    published: Path,
+    *,
+    token: SecretStr | None = None,
+    tiles: Path | None = None,
+    record: RecordStep | None = None,
 ) -> Starlette:
     """Return the application over a published folder; `token` guards it beyond this machine.
 
-    `tiles` is a PMTiles file for the map.
+    `tiles` is a PMTiles file for the map. `record` records what readers do about findings; without
+    it, the server is read-only.
     """
-    dashboard = Dashboard(published, token=Token(token) if token else None, tiles=tiles)
+    guard = Token(token) if token else None
+    dashboard = Dashboard(published, token=guard, tiles=tiles, record=record)
     app = Starlette(
         routes=[
             Route("/", lambda _: RedirectResponse("/now")),
@@ -91,13 +103,14 @@ def create_dashboard(
             Route("/api/status", dashboard.status),
             Route("/api/tiles", dashboard.tiles),
             Route("/tiles.pmtiles", dashboard.tile_bytes),
+            Route(STEPS, dashboard.take_step, methods=["POST"]),
             Route("/api/{page}/{panel}", dashboard.rows),
             Route("/events", dashboard.events),
             Mount("/static", StaticFiles(directory=str(files("fleetlake.dashboard") / "static"))),
             Route("/{page}", dashboard.page),
         ],
         middleware=[
-            Middleware(AccessControl, token=dashboard.token),
+            Middleware(AccessControl, token=dashboard.token, is_writable=record is not None),
             Middleware(
                 GZipMiddleware,
                 minimum_size=2_000,
@@ -114,8 +127,17 @@ def create_dashboard(
 class Dashboard:
     """The answers of the application, and what they share: open snapshots and kept answers."""
 
-    def __init__(self, published: Path, *, token: Token | None, tiles: Path | None) -> None:
+    def __init__(
+        self,
+        published: Path,
+        *,
+        token: Token | None,
+        tiles: Path | None,
+        record: RecordStep | None = None,
+    ) -> None:
         self.token = token
+        self._record = record
+        self._steps = 0
         self._tile_file = tiles
         self.is_stopping = False
         self._snapshots = OpenSnapshots(published)
@@ -123,6 +145,7 @@ class Dashboard:
         self._changed = asyncio.Event()
         self._limiter = CapacityLimiter(AT_ONCE)
         self._export_limiter = CapacityLimiter(EXPORTS_AT_ONCE)
+        self._step_limiter = CapacityLimiter(1)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -199,6 +222,22 @@ class Dashboard:
             return await self._answer(work, self._export_limiter)
         return await self._answer(lambda: self._shown(panel, given, request.url.query))
 
+    async def take_step(self, request: Request) -> Response:
+        """Record what a reader does about findings, and tell every open page."""
+        record = self._record
+        if record is None or not is_from_this_page(request.headers):
+            return _problem(UsageError("Only the dashboard's own pages may send this."), 403)
+        body = await _beginning(request, LARGEST + 1, seconds=LOGIN_SECONDS)
+
+        def work() -> Response:
+            self._snapshots.add_steps(record(step_in(body)))
+            self._steps += 1
+            return _json(b"{}")
+
+        answer = await self._answer(work, self._step_limiter)
+        self._wake()
+        return answer
+
     async def events(self, _request: Request) -> Response:
         """Return a stream of events: the name of the snapshot now, and of each new one."""
         return StreamingResponse(self._news(), media_type="text/event-stream", headers=_FRESH)
@@ -228,12 +267,13 @@ class Dashboard:
                 "is_coarse": told.is_coarse,
                 "gaps": len(told.gaps),
                 "stale": told.stale,
+                "is_writable": self._record is not None,
             }
         return _json(orjson.dumps(document))
 
     def _shown(self, panel: Panel, given: Mapping[str, str], query: str) -> Response:
         with self._snapshots.lease() as snapshot:
-            key = (snapshot.described.name, f"{panel.path}?{query}")
+            key = (f"{snapshot.described.name} {self._steps}", f"{panel.path}?{query}")
             if (kept := self._kept.get(key)) is not None:
                 return _json(kept)
             values = typed(given, as_of=snapshot.described.as_of)
@@ -275,11 +315,14 @@ class Dashboard:
 
     async def _news(self) -> AsyncIterator[str]:
         told: str | None = ""
+        steps = self._steps
         while not self.is_stopping:
             changed = self._changed
             name = await to_thread.run_sync(self._snapshots.refresh)
             yield f"event: snapshot\ndata: {name or ''}\n\n" if name != told else ": still here\n\n"
-            told = name
+            if steps != self._steps:
+                yield "event: findings\ndata:\n\n"
+            told, steps = name, self._steps
             await _first_of(changed, PING_SECONDS)
 
     async def _watch(self) -> None:
@@ -289,10 +332,14 @@ class Dashboard:
         while not self.is_stopping:
             name = await to_thread.run_sync(self._snapshots.refresh)
             if name != told:
-                told, changed = name, self._changed
-                self._changed = asyncio.Event()
-                changed.set()
+                told = name
+                self._wake()
             await _first_of(never, CHECK_SECONDS)
+
+    def _wake(self) -> None:
+        """Let the streams of events tell what is new."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
 async def _beginning(request: Request, most: int, *, seconds: float) -> str:

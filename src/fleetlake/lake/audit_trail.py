@@ -60,7 +60,15 @@ def record_event(
     lake.execute(
         "insert into meta.events (happened_at, kind, actor, account_profile, endpoint, rows, "
         "summary, details) values (now(), ?, ?, ?, ?, ?, ?, ?)",
-        [kind, _actor(), profile, endpoint, rows, summary, json.dumps(details or {}, default=str)],
+        [
+            kind,
+            this_user(),
+            profile,
+            endpoint,
+            rows,
+            summary,
+            json.dumps(details or {}, default=str),
+        ],
     )
 
 
@@ -79,7 +87,8 @@ def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
     ]
 
 
-def _actor() -> str:
+def this_user() -> str:
+    """Return `user@machine`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container may run under a user id without a name

@@ -45,9 +45,15 @@ def _few(threads: int) -> dict[str, int | str]:
 
 @contextmanager
 def open_lake(
-    path: LakeAddress, *, read_only: bool = False, threads: int | None = None
+    path: LakeAddress,
+    *,
+    read_only: bool = False,
+    must_exist: bool = False,
+    threads: int | None = None,
 ) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
+
+    `must_exist` creates no lake where there is none, as `read_only` never does.
 
     `threads` is DuckDB's number of threads, by default one for each four million rows, at most one
     per core. One is best for many small statements.
@@ -59,8 +65,10 @@ def open_lake(
     """
     apply_umask()
     path = path.resolve()
-    if isinstance(path, Path):
-        require_lake(path) if read_only else _make_folder(path)
+    if must_exist or (read_only and isinstance(path, Path)):
+        require_lake(path)
+    elif isinstance(path, Path):
+        _make_folder(path)
     with lake_errors(path):
         connection = duckdb.connect(config=UNCHECKED | (_few(threads) if threads else ONE_THREAD))
     try:

@@ -170,6 +170,7 @@ class _Erasure:
                     f"update meta.schema_drift set example = null where endpoint = {name}"
                 )
         drop_dangling(self._lake)
+        self._findings()
         self._quarantine()
         self._examples()
 
@@ -241,6 +242,22 @@ class _Erasure:
                     [name, raw, partition],
                 )
                 self.deleted["meta.quarantine"] += int(count)
+
+    def _findings(self) -> None:
+        """Delete the steps about findings of what is erased; redact mentions in the others."""
+        for thing, column in ((Thing.ROUTER, "router_id"), (Thing.NET_DEVICE, "net_device_id")):
+            if ids := self._plan.things[thing]:
+                listed = ", ".join(map(str, sorted(ids)))
+                self._delete("meta.findings", f"{column} in ({listed})")
+        for name in ("comment", "assignee", "actor"):
+            for (text,) in self._lake.rows(
+                f"select distinct {name} from meta.findings where {name} is not null"
+            ):
+                if (new := self._tombstones.redacted(text)) != text:
+                    [(rows,)] = self._lake.rows(
+                        f"update meta.findings set {name} = ? where {name} = ?", [new, text]
+                    )
+                    self.redacted["meta.findings"] += int(rows)
 
     def _examples(self) -> None:
         """Forget examples of new members that mention what is erased."""

@@ -190,6 +190,21 @@ META: dict[str, dict[str, str]] = {
         "summary": "VARCHAR",
         "details": "JSON",
     },
+    # What people did about findings, which are rows of the mart `attention`, and what was known
+    # then: see fleetlake.marts.findings.
+    "findings": {
+        "finding_id": "VARCHAR",
+        "step": "VARCHAR",
+        "made_at": _TIME,
+        "actor": "VARCHAR",
+        "seen_at": _TIME,  # the data went up to here
+        "severity_rank": "BIGINT",
+        "router_id": "BIGINT",
+        "net_device_id": "BIGINT",
+        "until_at": _TIME,
+        "assignee": "VARCHAR",
+        "comment": "VARCHAR",
+    },
     # Checksums of the lake's own files; see fleetlake.care.integrity.checksums.
     "files": {
         "name": "VARCHAR",  # relative to the lake's folder of files

@@ -45,6 +45,8 @@ from fleetlake.marts.catalogue import (
     mart_keys,
     parquet_metadata,
 )
+from fleetlake.marts.finding_states import STEP_COLUMNS
+from fleetlake.marts.findings import steps_of_present
 from fleetlake.publishing.layout import coarse_columns, layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
     DATABASE,
@@ -268,6 +270,7 @@ class _Snapshot:
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
+            "findings": [] if self.is_coarse else self._steps(),
             "stale_marts": [
                 {"mart": one.mart, "since_at": _as_text(one.since_at)}
                 for one in stale_marts(self.lake)
@@ -410,6 +413,16 @@ class _Snapshot:
                 "end_at": _as_text(gap.end_at),
             }
             for gap in gaps(self.lake)
+        ]
+
+    def _steps(self) -> list[dict[str, Any]]:
+        """Return what was done about the present findings: comments and names, so not coarsely."""
+        return [
+            {
+                name: _as_text(value) if isinstance(value, datetime) else value
+                for name, value in zip(STEP_COLUMNS, row, strict=True)
+            }
+            for row in steps_of_present(self.lake)
         ]
 
     def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:

@@ -66,6 +66,7 @@ _KEPT = {
     "loads": "",
     "promoted": "",
     "retyped": "",
+    "findings": "",
     "gaps": "acknowledged_at",
     "quarantine": "resolved_at",
 }

@@ -4,13 +4,14 @@ import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
-import { deviceName, drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
+import { drawInbox } from "./inbox.js";
+import { deviceName, drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
   table: drawTable,
   cards: drawCards,
   facts: drawFacts,
-  attention: drawAttention,
+  inbox: drawInbox,
   bars: drawBars,
   heat: drawHeat,
   calendar: drawCalendar,
@@ -157,6 +158,7 @@ async function readStatus() {
     return;
   }
   status = document_;
+  document.documentElement.dataset.writable = String(status.is_writable);
   showAge();
 }
 
@@ -173,6 +175,7 @@ function follow() {
       loadAll();
     }
   });
+  events.addEventListener("findings", () => loadAll());
   events.addEventListener("error", () => {
     document.querySelector("#age").textContent = "No connection to the dashboard’s server; trying again.";
   });

@@ -4,13 +4,14 @@ import { debounced, el } from "./dom.js";
 import { instant, zoneName } from "./format.js";
 import { drawSeries } from "./series.js";
 import { drawDrives, drawOutlineMap } from "./outline_map.js";
-import { drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
+import { drawInbox } from "./inbox.js";
+import { drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
   table: drawTable,
   cards: drawCards,
   facts: drawFacts,
-  attention: drawAttention,
+  inbox: drawInbox,
   bars: drawBars,
   heat: drawHeat,
   lanes: drawLanes,

@@ -190,31 +190,3 @@ export function drawFacts(data, { draw = {} } = {}) {
   const map = el("p", {}, el("a", { href: linkTo("/map", { router: data.values.router_id[0] }) }, "Show it and its tracks on the map"));
   return [facts, map];
 }
-
-const REASONS = {
-  on_backup: "on a backup", offline: "offline", battery_to_change: "battery", data_cap: "data cap",
-  flapping: "flapping", not_located: "not located", licence: "licence", data_gap: "data gap",
-};
-
-export function drawAttention(data, { state = {} } = {}) {
-  const list = el("ol", { class: "attention" });
-  const more = el("p", { class: "more" });
-  const fillList = () => {
-    const count = Math.min(data.rows, state.rows || 15);
-    list.replaceChildren(...Array.from({ length: count }, (_, i) => {
-      const get = (name) => data.values[name][i];
-      const reason = REASONS[get("reason")] || get("reason");
-      const when = get("since_at") ?? get("due_at");
-      return el("li", { class: `item ${get("severity")}` }, badge(get("severity")), el("span", { class: "reason" }, reason),
-        el("span", { class: "who" }, get("router_id") === null ? "the data" : deviceLink(data, i)),
-        el("span", { class: "what" }, wrapped(get("message"))),
-        el("span", { class: "faint" }, when === null ? "" : el("span", {}, get("since_at") === null ? "by " : "since ", timeCell(when, false)), ` · mart ${get("mart")}`));
-    }));
-    more.replaceChildren();
-    if (count < data.rows) more.append(`${count} of ${data.rows}. `, el("button", { type: "button", onclick: () => { state.rows = count + 100; fillList(); } }, "Show more"));
-    else if (data.is_cut) more.append("There are more: narrow the filters, or export them.");
-  };
-  fillList();
-  return [list, more];
-}
-

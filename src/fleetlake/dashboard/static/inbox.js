@@ -1,0 +1,170 @@
+// What needs a person: an inbox. Alike findings are one line; each can be dealt with.
+import { el } from "./dom.js";
+import { ago, instant, preference, setPreference } from "./format.js";
+import { badge, deviceLink, visible, wrapped } from "./table.js";
+
+const REASONS = {
+  on_backup: "on a backup", offline: "offline", outage: "outage", battery_to_change: "battery", data_cap: "data cap",
+  flapping: "flapping", not_located: "not located", licence: "licence", data_gap: "data gap",
+};
+const SNOOZES = [["4", "4 hours"], ["24", "a day"], ["168", "a week"], ["720", "30 days"]];
+const ALIKE = 3; // more findings than this of one reason and urgency are one line
+const FIRST = 100;
+
+const isReport = () => document.documentElement.dataset.page === "report";
+const canWrite = () => !isReport() && document.documentElement.dataset.writable === "true";
+
+// The rows as objects, and those that are alike together, in the order of the most urgent.
+function groupsOf(data, state) {
+  const rows = Array.from({ length: data.rows }, (_, row) => ({ row, get: (name) => data.values[name]?.[row] ?? null }));
+  const groups = new Map();
+  for (const one of rows.filter((each) => each.get("state") === state)) {
+    const key = `${one.get("severity_rank")} ${one.get("reason")}`;
+    groups.set(key, [...(groups.get(key) || []), one]);
+  }
+  return { groups: [...groups.values()], counts: countOf(rows.map((one) => one.get("state"))) };
+}
+
+function countOf(states) {
+  const counts = { open: 0, snoozed: 0, acknowledged: 0 };
+  for (const state of states) counts[state] += 1;
+  return counts;
+}
+
+const since = (one) => {
+  const [began, due] = [one.get("since_at"), one.get("due_at")];
+  const at = began ?? due;
+  if (at === null) return "";
+  return el("time", { datetime: new Date(at).toISOString(), title: instant(at, { seconds: true }) }, began === null ? `due ${instant(at)}` : ago(at));
+};
+
+// What was done about it, in words.
+function dealtWith(one) {
+  const parts = [];
+  if (one.get("assigned_to")) parts.push(`→ ${visible(one.get("assigned_to"))}`);
+  if (one.get("state") === "snoozed") parts.push(`snoozed until ${instant(one.get("snoozed_until_at"))}`);
+  if (one.get("handled_by")) parts.push(`by ${visible(one.get("handled_by"))}, ${ago(one.get("handled_at"))}`);
+  if (one.get("comment")) parts.push(`“${visible(one.get("comment")).slice(0, 200)}”${one.get("comments") > 1 ? ` and ${one.get("comments") - 1} before` : ""}`);
+  return parts.length ? el("span", { class: "dealt faint" }, parts.join(" · ")) : null;
+}
+
+export function drawInbox(data, { state = {} } = {}) {
+  state.chosen ??= new Set();
+  state.shown ??= "open";
+  const known = new Set(data.values.attention_id);
+  for (const id of state.chosen) if (!known.has(id)) state.chosen.delete(id);
+  const list = el("ol", { class: "inbox", "aria-label": "Findings" });
+  const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Which findings" });
+  const tools = el("div", { class: "tools", hidden: true });
+  const said = el("p", { class: "hint", role: "status" });
+
+  const box = (ids, label) => !canWrite() ? null : el("input", {
+    type: "checkbox", "aria-label": `Choose ${label}`, checked: ids.every((id) => state.chosen.has(id)),
+    onchange: (event) => {
+      for (const id of ids) event.target.checked ? state.chosen.add(id) : state.chosen.delete(id);
+      showChosen();
+    },
+  });
+
+  function item(one, data) {
+    const id = one.get("attention_id");
+    const reason = REASONS[one.get("reason")] || one.get("reason");
+    const who = one.get("router_id") === null ? el("span", {}, "the data") : deviceLink(data, one.row);
+    return el("li", { class: `finding ${one.get("severity")}`, tabindex: "-1", "data-row": "", "data-ids": JSON.stringify([id]) },
+      box([id], `${reason}, ${who.textContent}`), badge(one.get("severity")), el("span", { class: "reason" }, reason),
+      el("span", { class: "who" }, who), el("span", { class: "what" }, wrapped(one.get("message")), dealtWith(one)), el("span", { class: "since faint" }, since(one)));
+  }
+
+  function group(alike, data) {
+    if (alike.length <= ALIKE) return alike.map((one) => item(one, data));
+    const [first] = alike;
+    const ids = alike.map((one) => one.get("attention_id"));
+    const reason = REASONS[first.get("reason")] || first.get("reason");
+    const key = `${first.get("severity")} ${first.get("reason")}`;
+    state.open ??= new Set();
+    const members = el("ol", { class: "inbox members" }, state.open.has(key) ? alike.slice(0, 500).map((one) => item(one, data)) : []);
+    const fold = el("details", { open: state.open.has(key), ontoggle: () => {
+      if (fold.open === state.open.has(key)) return;
+      fold.open ? state.open.add(key) : state.open.delete(key);
+      members.replaceChildren(...(fold.open ? alike.slice(0, 500).map((one) => item(one, data)) : []));
+    } }, el("summary", {}, `${alike.length} ${first.get("router_id") === null ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))), members);
+    return [el("li", { class: `finding many ${first.get("severity")}`, tabindex: "-1", "data-row": "", "data-ids": JSON.stringify(ids) },
+      box(ids, `all ${ids.length} with ${reason}`), badge(first.get("severity")), el("span", { class: "reason" }, reason), fold, el("span", { class: "since faint" }, since(first)))];
+  }
+
+  function fill() {
+    const { groups, counts } = groupsOf(data, state.shown);
+    tabs.replaceChildren(...Object.entries(counts).map(([name, count]) => el("button", {
+      type: "button", "aria-pressed": String(name === state.shown), onclick: () => {
+        state.shown = name;
+        state.chosen.clear();
+        fill();
+      },
+    }, `${name[0].toUpperCase()}${name.slice(1)} ${count}`)));
+    const shown = groups.slice(0, FIRST).flatMap((alike) => group(alike, data));
+    list.replaceChildren(...shown);
+    if (!shown.length) list.replaceChildren(el("li", { class: "hint" }, state.shown === "open" ? "Nothing needs a person now." : `Nothing is ${state.shown}.`));
+    fillTools();
+  }
+
+  function showChosen() {
+    for (const row of list.querySelectorAll("[data-ids]")) {
+      const input = row.querySelector("input");
+      if (input) input.checked = JSON.parse(row.dataset.ids).every((id) => state.chosen.has(id));
+    }
+    fillTools();
+  }
+
+  function fillTools() {
+    tools.hidden = !state.chosen.size;
+    if (tools.hidden) return;
+    const name = el("input", { type: "text", maxlength: "80", value: preference("name") || "", placeholder: "Your name", "aria-label": "Your name", onchange: () => setPreference("name", name.value.trim()) });
+    const comment = el("input", { type: "text", maxlength: "2000", placeholder: "Comment", "aria-label": "Comment" });
+    const person = el("input", { type: "text", maxlength: "80", placeholder: "Assign to", "aria-label": "Assign to" });
+    const hours = el("select", { "aria-label": "Snooze for" }, SNOOZES.map(([value, text]) => el("option", { value }, text)));
+    const button = (text, step, more = () => ({})) => el("button", { type: "button", onclick: () => take([...state.chosen], step, { comment: comment.value || undefined, ...more() }) }, text);
+    const buttons = state.shown === "open" ? [button("Acknowledge", "acknowledge"), el("span", { class: "pair" }, button("Snooze", "snooze", () => ({ hours: Number(hours.value) })), hours)] : [button("Open again", "reopen")];
+    tools.replaceChildren(el("strong", {}, `${state.chosen.size} chosen`), ...buttons,
+      el("span", { class: "pair" }, person, button("Assign", "assign", () => ({ assignee: person.value }))),
+      el("span", { class: "pair" }, comment, button("Comment", "comment")), name);
+  }
+
+  async function take(ids, step, more = {}) {
+    const by = preference("name") || "";
+    if (!by) {
+      said.textContent = "Type your name first: others see who did it.";
+      tools.querySelector("[aria-label='Your name']")?.focus();
+      return;
+    }
+    said.textContent = "Saving …";
+    const answer = await fetch("/api/findings", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ finding_ids: ids, step, by, ...more }) }).catch(() => null);
+    const told = answer?.ok ? null : await answer?.json().catch(() => null);
+    if (answer?.ok) for (const id of ids) state.chosen.delete(id);
+    said.textContent = answer?.ok ? "" : told?.what ? `${told.what} ${told.remedy || ""}` : "Nothing was saved: no answer from the dashboard’s server.";
+  }
+
+  // Keys of a list: a acknowledges, s snoozes for a day, x chooses.
+  list.addEventListener("finding", (event) => {
+    const row = event.target.closest("[data-ids]");
+    if (!row || !canWrite()) return;
+    const ids = JSON.parse(row.dataset.ids);
+    const { key } = event.detail;
+    if (key === "x" || !preference("name")) {
+      for (const id of ids) state.chosen.add(id);
+      showChosen();
+      if (key !== "x") take(ids, "acknowledge"); // says that a name is missing
+    } else if (key === "a") take(ids, "acknowledge");
+    else if (key === "s") take(ids, "snooze", { hours: 24 });
+  });
+
+  fill();
+  const more = data.is_cut ? el("p", { class: "more" }, "There are more: narrow the filters, or export them.") : null;
+  if (isReport()) return [list, more];
+  const hint = canWrite() ? null : el("p", { class: "more" }, "Read-only here. To deal with findings, use ", el("code", {}, "fleetlake findings"), ", or start the dashboard with ", el("code", {}, "--write"), ".");
+  return [tabs, tools, said, list, more, hint];
+}
+
+function namesOf(alike) {
+  const names = alike.slice(0, 3).map((one) => visible(one.get("router_name") ?? "").slice(0, 40)).filter(Boolean);
+  return names.join(", ") + (alike.length > 3 ? " …" : "");
+}
