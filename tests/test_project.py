@@ -51,6 +51,7 @@ def test_init_writes_a_project_and_says_what_it_wrote(tmp_path):
         ".env.example",
         ".gitignore",
         "README.md",
+        "dashboard/failovers_by_day.toml",
         "fleetlake.toml",
         "prefect.yaml",
         "sql/models/_models.yml",

@@ -9,7 +9,12 @@ import duckdb
 import pytest
 
 from fleetlake.dashboard import web_app
-from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot, QueryTooLong
+from fleetlake.dashboard.open_snapshots import (
+    OpenSnapshots,
+    PublishedSnapshot,
+    QueryRejected,
+    QueryTooLong,
+)
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import read_report
 from fleetlake.dashboard.web_app import create_dashboard
@@ -17,7 +22,7 @@ from fleetlake.publishing.layout import coarse_columns
 from tests.dashboard.asking import answer_of, ask, rows_of
 from tests.dashboard.world import World
 
-NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z"}
+NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z", "table": "trips"}
 SOME = ("device_inventory", "failover_episodes", "failover_now", "location_latest", "battery_risk")
 COUNT = "select count(*) as rows from failover_episodes"
 ENDLESS = "select count(*) as n from range(1000000) a, range(1000000) b"
@@ -212,7 +217,7 @@ def test_no_statement_leaves_the_snapshot(own_world, statement):
     own_world.publish(only=SOME, rows=1)
     snapshots = OpenSnapshots(own_world.published)
 
-    with snapshots.lease() as snapshot, pytest.raises(duckdb.Error):
+    with snapshots.lease() as snapshot, pytest.raises(QueryRejected):
         snapshot.rows(statement, {})
     snapshots.close()
 

@@ -163,7 +163,7 @@ def export(client: httpx.Client, path: str) -> tuple[int, float]:
 def measured(client: httpx.Client, routers: int) -> Iterator[tuple[str, str, float]]:
     """Yield page or panel, filters and seconds."""
     chosen = {"router": str(1_000_000 + routers // 2), "day": "2026-11-15", "zoom": "8"}
-    chosen |= {"at": "2026-11-15T12:00:00Z"}
+    chosen |= {"at": "2026-11-15T12:00:00Z", "table": "failover_episodes"}
     every = {"account": "7", "group": "7", "carrier": "Telmira", "router": chosen["router"]}
     held = {mart["name"] for mart in marts() if column_types(mart["name"])}
     for page in dashboard_pages().values():

@@ -1,11 +1,14 @@
 """`fleetlake doctor`: is this installation ready to load?"""
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
     from fleetlake.monitoring.doctor import Check
+    from fleetlake.settings import Settings
 
 FIELDS = ("check", "is_ok", "found", "remedy")
 """Keys of the JSON output and columns of the CSV output."""
@@ -23,7 +26,7 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
 
     settings = load_settings()
     checks = []
-    for check in run_checks(settings):
+    for check in chain(run_checks(settings), _own_pages(settings)):
         checks.append(check)
         if output is OutputFormat.TABLE:
             _print_check(check)
@@ -35,6 +38,19 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
         print_records(output, FIELDS, rows, is_csv_guarded=settings.csv_guard)
     if failed := [check.error for check in checks if check.error]:
         raise SystemExit(failed[0].exit_code)
+
+
+def _own_pages(settings: "Settings") -> Iterator["Check"]:
+    """Yield the check of the project's pages of the dashboard, if it has any."""
+    from fleetlake.dashboard.page_checks import check_own_pages
+    from fleetlake.errors import FleetlakeError
+    from fleetlake.monitoring.doctor import Check
+
+    try:
+        if found := check_own_pages(settings):
+            yield Check("dashboard pages", found)
+    except FleetlakeError as error:
+        yield Check("dashboard pages", error.what, error)
 
 
 def _print_check(check: "Check") -> None:

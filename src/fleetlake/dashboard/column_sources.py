@@ -51,6 +51,12 @@ SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "refusals": ("bigint", "Calls that the service refused because of its limit."),
         "retries": ("bigint", "Calls that were made again."),
     },
+    "snapshot_tables": {
+        "table_name": ("varchar", "Name of the published table."),
+        "about": ("varchar", "What it holds."),
+        "rows": ("bigint", "Rows in the snapshot."),
+        "columns": ("bigint", "Columns in the snapshot."),
+    },
     "snapshot_budgets": {
         "account_profile": ("varchar", "Account profile whose keys read the data."),
         "calls_per_day": ("bigint", "Calls that it may make in a UTC day; 0: no limit."),

@@ -19,7 +19,9 @@ import duckdb
 import pyarrow as pa
 
 from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
-from fleetlake.errors import LakeError
+from fleetlake.dashboard.panels import Panel
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.marts.catalogue import mart_meanings
 from fleetlake.marts.finding_states import STEP_COLUMNS, findings_sql
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.snapshot_folders import description_of
@@ -51,6 +53,10 @@ class SnapshotGone(LakeError):
 
 class MartMissing(LakeError):
     """The snapshot lacks a mart that a panel shows."""
+
+
+class QueryRejected(UsageError):
+    """DuckDB rejected a query: its SQL is wrong, or it would leave the snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +109,8 @@ class PublishedSnapshot:
             self._database.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
         for name in SNAPSHOT_TABLES:
             rows = written.get(name.removeprefix("snapshot_"), [])
+            if name == "snapshot_tables":
+                rows = _tables_in(written["tables"])
             self._database.execute(_described_table(name), [json.dumps(rows)])
         if "attention" in written["tables"]:
             found = findings_sql("attention", "snapshot_findings")
@@ -115,6 +123,8 @@ class PublishedSnapshot:
             "SET lock_configuration = true;"
         )
         self.described = self._describe(written)
+        self.columns = self._columns()
+        """The columns of each table that a query can read, with their types."""
 
     def rows(
         self, sql: str, parameters: Mapping[str, object], *, seconds: float = QUERY_SECONDS
@@ -151,10 +161,31 @@ class PublishedSnapshot:
                 raise _too_long() from None
             except duckdb.IOException:
                 raise _gone() from None
+            except duckdb.Error as error:
+                what = str(error).partition("\n\n")[0]
+                raise QueryRejected(
+                    f"DuckDB rejected the query: {what}.", remedy="Correct the SQL of the panel."
+                ) from None
             except OSError as error:  # so Arrow passes on DuckDB's errors, while batches are read
                 raise (_gone() if "IO Error" in str(error) else _too_long()) from None
             finally:
                 timer.cancel()
+
+    def statement(
+        self, panel: Panel, given: Mapping[str, object], *, rows: int
+    ) -> tuple[str, dict[str, object]]:
+        """Return a panel's SQL and parameters, once every name in it is one of this snapshot.
+
+        Raises: MartMissing, UsageError.
+        """
+        composed = panel.statement(given, rows=rows)
+        self.require(panel.marts)
+        column = str(given.get("sort", "")).removeprefix("-") if "{order}" in panel.sql else ""
+        if column and not any(column in self.columns[mart] for mart in panel.marts):
+            raise UsageError(
+                f"There is no column {column!r} to sort by.", remedy="Choose another one."
+            )
+        return composed
 
     def since(self, column: str) -> int | None:
         """Return the earliest time of a column, given as `mart.column`, in milliseconds."""
@@ -185,6 +216,15 @@ class PublishedSnapshot:
                 f"The published snapshot has no {' and no '.join(missing)}.",
                 remedy="Run `fleetlake build` and `fleetlake publish` with this release.",
             )
+
+    def _columns(self) -> Mapping[str, Mapping[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        listed = (
+            "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal"
+        )
+        for table, column, kind in self._database.execute(listed).fetchall():
+            found.setdefault(table, {})[column] = kind.lower()
+        return found
 
     def close(self) -> None:
         """Close the database."""
@@ -288,6 +328,20 @@ def _described_table(name: str) -> str:
         f"CREATE TABLE {quoted(name)} AS "
         f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
     )
+
+
+def _tables_in(written: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return the rows of the table of published tables."""
+    meanings = mart_meanings()
+    return [
+        {
+            "table_name": name,
+            "about": meanings[name][0] if name in meanings else "",
+            "rows": table["rows"],
+            "columns": len(table["columns"]),
+        }
+        for name, table in sorted(written.items())
+    ]
 
 
 def _view(folder: Path, name: str, table: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The parameters of an address, typed: every value that a query takes from outside. Pure."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite
@@ -74,6 +75,12 @@ def _number(text: str) -> float:
     return value
 
 
+def _name(text: str) -> str:
+    if not re.fullmatch(r"-?\w{1,100}", text):
+        raise ValueError("not a name")
+    return text
+
+
 PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "account": _id,
     "group": _id,
@@ -84,6 +91,8 @@ PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "day": date.fromisoformat,
     "at": instant,
     "search": _text,
+    "table": _name,
+    "sort": _name,
     "zoom": _number,
     "west": _number,
     "south": _number,

@@ -16,15 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fleetlake.dashboard.open_snapshots import (
-    MartMissing,
-    OpenSnapshots,
-    PublishedSnapshot,
-    QueryTooLong,
-)
+from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot
 from fleetlake.dashboard.panels import Panel, dashboard_pages
 from fleetlake.dashboard.parameters import typed
 from fleetlake.dashboard.result_formats import as_json
+from fleetlake.errors import FleetlakeError
 
 ENTRY = "report"
 QUERY_SECONDS = 60.0
@@ -140,7 +136,9 @@ def _panels() -> Iterator[Panel]:
     """Yield the panels of a report: those that need no choice."""
     for page in dashboard_pages().values():
         if page.is_listed:
-            yield from (panel for panel in page.panels.values() if not panel.needs)
+            for panel in page.panels.values():
+                if panel.is_in_report and not panel.needs:
+                    yield panel
 
 
 def _sections() -> Iterator[str]:
@@ -169,11 +167,10 @@ def _section(panel: Panel) -> str:
 def _answer(snapshot: PublishedSnapshot, panel: Panel, last: str) -> Mapping[str, Any]:
     """Return what the dashboard answers for a panel, or why it cannot."""
     values = typed({"last": last}, as_of=snapshot.described.as_of)
-    sql, parameters = panel.statement(values, rows=panel.limit + 1)
     try:
-        snapshot.require(panel.marts)
+        sql, parameters = snapshot.statement(panel, values, rows=panel.limit + 1)
         found = snapshot.rows(sql, parameters, seconds=QUERY_SECONDS)
-    except (MartMissing, QueryTooLong) as problem:
+    except FleetlakeError as problem:
         return {"what": str(problem)}
     as_of = int(snapshot.described.as_of.timestamp() * 1000)
     more = {"is_cut": found.num_rows > panel.limit, "as_of": as_of, "ignored": [], "since": None}

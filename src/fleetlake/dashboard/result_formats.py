@@ -37,13 +37,18 @@ def as_json(panel: Panel, rows: pa.Table, *, more: Mapping[str, object]) -> byte
             }
         )
     values = {name: _plain(rows.column(name)) for name in rows.column_names}
-    return orjson.dumps({"columns": columns, "rows": rows.num_rows, "values": values, **more})
+    return orjson.dumps(
+        {"columns": columns, "rows": rows.num_rows, "values": values, **more}, default=str
+    )
 
 
 def as_csv(rows: pa.RecordBatchReader) -> bytes:
     """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula."""
     out = io.BytesIO()
-    with arrow_csv.CSVWriter(out, rows.schema) as writer:
+    fields = [
+        (field.name, pa.string() if _is_text(field.type) else field.type) for field in rows.schema
+    ]
+    with arrow_csv.CSVWriter(out, pa.schema(fields)) as writer:
         for batch in rows:
             writer.write_batch(_guarded(batch))
     return out.getvalue()
@@ -61,11 +66,17 @@ def as_parquet(rows: pa.RecordBatchReader) -> bytes:
 def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch whose texts are cells that no spreadsheet runs as a formula."""
     for place, column in enumerate(batch.schema):
-        if pa.types.is_string(column.type):
-            texts = batch.column(place).to_pylist()
-            safe = pa.array([text and guarded(text) for text in texts], pa.string())
-            batch = batch.set_column(place, column.name, safe)
+        if _is_text(column.type):
+            values = batch.column(place).to_pylist()
+            texts = [value if value is None else guarded(str(value)) for value in values]
+            batch = batch.set_column(place, column.name, pa.array(texts, pa.string()))
     return batch
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Return whether CSV holds values of a type as texts; lists and the like are such."""
+    numbers = pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    return not numbers or pa.types.is_interval(kind) or pa.types.is_duration(kind)
 
 
 def _plain(column: pa.ChunkedArray) -> list[object]:

@@ -273,12 +273,12 @@ class Dashboard:
 
     def _shown(self, panel: Panel, given: Mapping[str, str], query: str) -> Response:
         with self._snapshots.lease() as snapshot:
-            key = (f"{snapshot.described.name} {self._steps}", f"{panel.path}?{query}")
+            key = (f"{snapshot.described.name} {self._steps}", f"{panel!r}?{query}")
             if (kept := self._kept.get(key)) is not None:
                 return _json(kept)
             values = typed(given, as_of=snapshot.described.as_of)
-            sql, parameters = panel.statement(values, rows=panel.limit + 1)
-            snapshot.require(panel.marts)
+            panel = panel.of_table(values.get("table"))
+            sql, parameters = snapshot.statement(panel, values, rows=panel.limit + 1)
             found = snapshot.rows(sql, parameters)
             applied = panel.applied(values)
             more = {
@@ -295,13 +295,14 @@ class Dashboard:
 
     def _export(self, panel: Panel, given: Mapping[str, str], form: str) -> Response:
         with self._snapshots.lease() as snapshot:
-            snapshot.require(panel.marts)
             values = typed(given, as_of=snapshot.described.as_of)
-            sql, parameters = panel.statement(values, rows=EXPORTED_ROWS)
+            chosen = panel.of_table(values.get("table"))
+            sql, parameters = snapshot.statement(chosen, values, rows=EXPORTED_ROWS)
             write, media_type = _EXPORTS[form]
             with snapshot.batches(sql, parameters, seconds=EXPORT_SECONDS) as rows:
                 content = write(rows)
-            name = f"{panel.page}-{panel.name}-{snapshot.described.name[:15]}.{form}"
+            of = values.get("table", panel.name)
+            name = f"{panel.page}-{of}-{snapshot.described.name[:15]}.{form}"
         pa.default_memory_pool().release_unused()
         headers = {"Content-Disposition": f'attachment; filename="{name}"', **_FRESH}
         return Response(content, media_type=media_type, headers=headers)

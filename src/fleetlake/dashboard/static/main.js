@@ -6,6 +6,7 @@ import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
 import { drawInbox } from "./inbox.js";
 import { deviceName, drawCards, drawFacts, drawTable } from "./table.js";
+import { drawBrowse, drawTables } from "./tables.js";
 
 const DRAWN = {
   table: drawTable,
@@ -16,6 +17,8 @@ const DRAWN = {
   heat: drawHeat,
   calendar: drawCalendar,
   lanes: drawLanes,
+  tables: drawTables,
+  browse: drawBrowse,
   series: async (...given) => (await import("./series.js")).drawSeries(...given),
   map: async (...given) => (await import("./map.js")).drawMap(...given),
 };
@@ -81,6 +84,7 @@ async function load(panel, { force = false } = {}) {
 }
 
 function needed(names) {
+  if (names.includes("table")) return "Choose a table above.";
   if (names.includes("router")) return "Choose a router above, or select a device’s name on any page.";
   return names.includes("day") ? "Choose a day on the map above." : "Move the slider of the map above.";
 }
