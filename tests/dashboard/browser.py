@@ -30,6 +30,8 @@ PAGES = (
     "/alerts?last=all",
     "/changes?last=all",
     "/data",
+    "/tables?table=failover_episodes&sort=-duration_s",
+    "/tables",
 )
 WIDTHS = (1440, 390)
 THEMES = ("light", "dark")
