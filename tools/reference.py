@@ -12,6 +12,7 @@ from textwrap import dedent
 from typing import Any
 
 import typer.main
+from prometheus_client import Metric
 from pydantic.fields import FieldInfo
 
 import fleetlake
@@ -19,6 +20,7 @@ from fleetlake import errors
 from fleetlake.analysis.frames import Selection, Table
 from fleetlake.analysis.reader import LakeReader, Schema
 from fleetlake.cli import EPILOG, app
+from fleetlake.dashboard.request_counts import RequestCounts
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
@@ -213,7 +215,18 @@ def metric_table() -> str:
 def receiver_metric_table() -> str:
     """Return every metric that the receiver adds."""
     counts = IntakeCounts()
-    families = [*counts.registry.collect(), *counts.drainer.collect()]
+    return family_table([*counts.registry.collect(), *counts.drainer.collect()])
+
+
+def dashboard_metric_table() -> str:
+    """Return every metric of the dashboard."""
+    counts = RequestCounts()
+    counts.requests.labels("now", "200")
+    return family_table([*counts.registry.collect(), *counts.of_snapshot.collect()])
+
+
+def family_table(families: list[Metric]) -> str:
+    """Return metrics as a table, as Prometheus' client collects them."""
     rows = (
         (
             f"`{m.name}{'_total' * (m.type == 'counter')}`",
@@ -278,6 +291,7 @@ BLOCKS = {
     "mart columns": mart_columns,
     "metrics": metric_table,
     "receiver metrics": receiver_metric_table,
+    "dashboard metrics": dashboard_metric_table,
 }
 
 

@@ -4,15 +4,19 @@ import re
 import shutil
 from fnmatch import fnmatch
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 import yaml
 
 from fleetlake.cli.prefect import server as prefect_server
+from fleetlake.dashboard.web_app import create_dashboard
 from fleetlake.lake import open_lake
 from fleetlake.publishing.publish import publish
-from fleetlake.settings import unknown_variables
+from fleetlake.receiving.intake import open_intake
+from fleetlake.receiving.push_app import create_app
+from fleetlake.settings import Settings, load_settings, unknown_variables
 from tests.container.files import (
     COMPOSE,
     CONTAINERFILE,
@@ -59,7 +63,12 @@ def test_every_image_is_pinned_to_a_version():
 @pytest.mark.parametrize("name", OURS)
 def test_every_command_of_ours_exists(name):
     assert only("ENTRYPOINT").words == ["/usr/bin/tini", "--", "fleetlake"]
-    assert " ".join(["fleetlake", *OURS[name]["command"]]) in {path for path, _ in leaf_commands()}
+    words = [*takewhile(lambda word: not word.startswith("-"), OURS[name]["command"])]
+    given = [word for word in OURS[name]["command"] if word.startswith("--")]
+    commands = dict(leaf_commands())
+
+    command = commands[" ".join(["fleetlake", *words])]
+    assert {*given} <= {option for one in command.params for option in one.opts}
 
 
 def test_the_health_check_is_a_command_that_exists():
@@ -68,6 +77,40 @@ def test_the_health_check_is_a_command_that_exists():
     assert (shell, option) == ("sh", "-c")
     assert line.split()[:2] == ["fleetlake", "status"]
     assert "fleetlake status" in {path for path, _ in leaf_commands()}
+
+
+@pytest.mark.parametrize(
+    ("name", "routes"),
+    [
+        ("dashboard", create_dashboard(Path("nowhere")).routes),
+        ("receiver", create_app(lambda: open_intake(load_settings())).routes),
+    ],
+)
+def test_the_health_check_of_a_server_asks_an_address_that_it_has(name, routes):
+    command = dict(leaf_commands())[f"fleetlake {OURS[name]['command'][0]}"]
+    [port] = [one.default for one in command.params if one.name == "port"]
+
+    [address] = re.findall(r"urlopen\('(.*?)'\)", OURS[name]["healthcheck"]["test"][-1])
+    assert address == f"http://127.0.0.1:{port}/healthz"
+    assert OURS[name]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert "/healthz" in {route.path for route in routes}
+
+
+def test_the_dashboard_reads_the_published_volume_and_has_no_key_of_lake_or_service():
+    service = OURS["dashboard"]
+
+    assert {*service["environment"]} == {"FLEETLAKE_DASHBOARD_TOKEN"}
+    folder = Path(image_environment()["FLEETLAKE_PUBLISHED"]).parent
+    assert service["volumes"] == [f"published:{folder}:ro"]
+
+
+def test_the_journal_of_pushes_outlives_the_receivers_container():
+    [mount] = OURS["receiver"]["volumes"]
+
+    volume, folder = mount.split(":")
+    assert folder == only("WORKDIR").value
+    assert not Settings.model_fields["push_journal"].default.is_absolute()
+    assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
 
 
 def test_every_setting_is_a_setting_of_fleetlake():

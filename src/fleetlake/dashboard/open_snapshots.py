@@ -71,6 +71,7 @@ class Described:
     as_of: datetime
     is_coarse: bool
     tables: frozenset[str]
+    rows: int
     gaps: tuple[Mapping[str, Any], ...]
     stale: tuple[str, ...]
 
@@ -240,6 +241,7 @@ class PublishedSnapshot:
             as_of=newest.astimezone(UTC),
             is_coarse=bool(written.get("is_coarse")),
             tables=frozenset({*written["tables"], *SNAPSHOT_TABLES}),
+            rows=sum(table["rows"] for table in written["tables"].values()),
             gaps=tuple(written.get("gaps", ())),
             stale=tuple(str(one["mart"]) for one in written.get("stale_marts", ())),
         )

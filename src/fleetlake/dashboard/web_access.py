@@ -27,7 +27,10 @@ LOGIN = "/login"
 STEPS = "/api/findings"
 """The one address that writes, if the server may: what readers do about findings."""
 
-_OPEN = ("/static/", LOGIN)
+HEALTH = "/healthz"
+
+_OPEN = frozenset({LOGIN, HEALTH})
+"""Answered without the token, beside the static files."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -116,7 +119,7 @@ class AccessControl:
             return PlainTextResponse("This server is read-only.", 405, {"Allow": "GET, HEAD"})
         if self._token is None:
             return None if is_loopback_host(host_name(scope)) else NOT_OURS
-        if path.startswith(_OPEN) or self._token.is_in(headers):
+        if path in _OPEN or path.startswith("/static/") or self._token.is_in(headers):
             return None
         if _wants_page(headers):
             return RedirectResponse(LOGIN, 303)

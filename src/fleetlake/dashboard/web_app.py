@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
+    PlainTextResponse,
     RedirectResponse,
     Response,
     StreamingResponse,
@@ -38,9 +39,10 @@ from fleetlake.dashboard.open_snapshots import (
 from fleetlake.dashboard.page_shell import login_html, page_html, problem_html
 from fleetlake.dashboard.panels import EXPORTED_ROWS, Panel, dashboard_pages, panel_at
 from fleetlake.dashboard.parameters import typed
+from fleetlake.dashboard.request_counts import METRICS_TYPE, CountedRequests, RequestCounts
 from fleetlake.dashboard.result_formats import as_csv, as_json, as_parquet
 from fleetlake.dashboard.step_request import LARGEST, is_from_this_page, step_in
-from fleetlake.dashboard.web_access import COOKIE, STEPS, AccessControl, Token
+from fleetlake.dashboard.web_access import COOKIE, HEALTH, STEPS, AccessControl, Token
 from fleetlake.errors import FleetlakeError, LakeError, UsageError
 from fleetlake.marts.finding_states import NewStep
 
@@ -106,10 +108,13 @@ def create_dashboard(
             Route(STEPS, dashboard.take_step, methods=["POST"]),
             Route("/api/{page}/{panel}", dashboard.rows),
             Route("/events", dashboard.events),
+            Route(HEALTH, dashboard.health),
+            Route("/metrics", dashboard.metrics),
             Mount("/static", StaticFiles(directory=str(files("fleetlake.dashboard") / "static"))),
             Route("/{page}", dashboard.page),
         ],
         middleware=[
+            Middleware(CountedRequests, counts=dashboard.counts),
             Middleware(AccessControl, token=dashboard.token, is_writable=record is not None),
             Middleware(
                 GZipMiddleware,
@@ -136,6 +141,7 @@ class Dashboard:
         record: RecordStep | None = None,
     ) -> None:
         self.token = token
+        self.counts = RequestCounts()
         self._record = record
         self._steps = 0
         self._tile_file = tiles
@@ -192,6 +198,23 @@ class Dashboard:
     async def status(self, _request: Request) -> Response:
         """Return which snapshot is shown, and how old its data is."""
         return await self._answer(self._status)
+
+    async def health(self, _request: Request) -> Response:
+        """Return 200 if a snapshot is shown; no more, because anyone may ask."""
+        name = await to_thread.run_sync(self._snapshots.refresh)
+        if name is None:
+            return PlainTextResponse("There is no snapshot.\n", 503)
+        return PlainTextResponse("ok\n")
+
+    async def metrics(self, _request: Request) -> Response:
+        """Return what Prometheus reads; it sends the token as a bearer."""
+
+        def work() -> str:
+            with suppress(LakeError), self._snapshots.lease() as snapshot:
+                return self.counts.text(snapshot.described)
+            return self.counts.text(None)
+
+        return PlainTextResponse(await to_thread.run_sync(work), media_type=METRICS_TYPE)
 
     async def tiles(self, _request: Request) -> Response:
         """Return what the file of map tiles holds, null without one, or why it cannot be drawn."""
@@ -279,7 +302,8 @@ class Dashboard:
             values = typed(given, as_of=snapshot.described.as_of)
             panel = panel.of_table(values.get("table"))
             sql, parameters = snapshot.statement(panel, values, rows=panel.limit + 1)
-            found = snapshot.rows(sql, parameters)
+            with self.counts.query_seconds.time():
+                found = snapshot.rows(sql, parameters)
             applied = panel.applied(values)
             more = {
                 "snapshot": snapshot.described.name,
@@ -299,7 +323,10 @@ class Dashboard:
             chosen = panel.of_table(values.get("table"))
             sql, parameters = snapshot.statement(chosen, values, rows=EXPORTED_ROWS)
             write, media_type = _EXPORTS[form]
-            with snapshot.batches(sql, parameters, seconds=EXPORT_SECONDS) as rows:
+            with (
+                self.counts.query_seconds.time(),
+                snapshot.batches(sql, parameters, seconds=EXPORT_SECONDS) as rows,
+            ):
                 content = write(rows)
             of = values.get("table", panel.name)
             name = f"{panel.page}-{of}-{snapshot.described.name[:15]}.{form}"
