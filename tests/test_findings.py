@@ -33,7 +33,7 @@ def made(tmp_path_factory):
     with open_lake(path) as lake:
         lake.execute(
             "create table marts.attention (attention_id varchar, reason varchar, severity varchar,"
-            " severity_rank bigint, router_id bigint, net_device_id bigint, router_name varchar,"
+            " severity_rank bigint, parent_id varchar, devices bigint, router_id bigint, net_device_id bigint, router_name varchar,"
             " message varchar, since_at timestamptz, due_at timestamptz, as_of_at timestamptz)"
         )
         rows = [
@@ -43,7 +43,7 @@ def made(tmp_path_factory):
         ]
         for row in rows:
             lake.execute(
-                "insert into marts.attention values (?, ?, ?, ?, ?, ?, ?, ?, ?, null, ?)",
+                "insert into marts.attention values (?, ?, ?, ?, null, null, ?, ?, ?, ?, ?, null, ?)",
                 [*row, NOON],
             )
     return path
@@ -97,6 +97,17 @@ def test_what_became_more_urgent_is_open_again(path, step):
 
     assert states(path)[WORN] == "open"
     assert states(path)[OFFLINE] != "open"
+
+
+def test_a_finding_of_an_outage_is_dealt_with_when_the_outage_is(path):
+    change(path, f"parent_id = '{CAP}' where attention_id in ('{OFFLINE}', '{WORN}')")
+    take(path, FindingStep.SNOOZE, CAP, until=timedelta(hours=4))
+    take(path, FindingStep.ACKNOWLEDGE, WORN)
+    snoozed = states(path)
+    take(path, FindingStep.REOPEN, CAP)
+
+    assert snoozed == {CAP: "snoozed", OFFLINE: "snoozed", WORN: "acknowledged"}
+    assert states(path) == {CAP: "open", OFFLINE: "open", WORN: "acknowledged"}
 
 
 def test_a_snooze_ends_by_the_time_of_the_data(path):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fleetlake.lake import Lake
 
 FIELDS = (
-    *("attention_id", "reason", "severity", "router_id", "router_name", "message", "since_at"),
-    *("due_at", "state", "handled_by", "handled_at", "snoozed_until_at", "assigned_to"),
+    *("attention_id", "reason", "severity", "parent_id", "devices", "router_id", "router_name"),
+    *("message", "since_at", "due_at", "state", "handled_by", "handled_at", "snoozed_until_at", "assigned_to"),
     *("comments", "comment", "as_of_at"),
 )
 """Keys of the JSON output and columns of the CSV output."""
@@ -62,6 +62,7 @@ def list_findings(
         records = [[one[field] for field in FIELDS] for one in shown]
         print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
         return
+    listed = {one["attention_id"] for one in shown}
     rows = [
         (
             one["attention_id"],
@@ -72,9 +73,12 @@ def list_findings(
             _dealt_with(one),
         )
         for one in shown
+        if one["parent_id"] not in listed
     ]
     columns = ("id", "severity", "router", "what", "since", "dealt with")
     console().print(table_or_none("findings", columns, rows))
+    if within := len(shown) - len(rows):
+        console().print(f"{counted(within, 'other')} within outages: --format json has them, too.")
     if hidden := len(found) - len(shown):
         console().print(f"{counted(hidden, 'other')} acknowledged or snoozed: --all shows them.")
 

@@ -7,6 +7,7 @@ published snapshot. The state of a finding follows from its steps and the mart:
   another one, and open.
 - An acknowledged or snoozed finding is open again once it is more urgent than it was.
 - A snooze ends by the time of the data, `as_of_at`.
+- A finding that is part of an outage is at least as dealt with as the outage.
 """
 
 from dataclasses import dataclass
@@ -122,8 +123,10 @@ judged as (
     from {attention} as a
     left join latest as l on a.attention_id = l.finding_id
 )
-select * exclude (handled),
-    case when state <> 'open' then handled.made_at end as handled_at,
-    case when state <> 'open' then handled.actor end as handled_by,
-    case when state = 'snoozed' then handled.until_at end as snoozed_until_at
-from judged"""
+select j.* exclude (handled, state), d.state,
+    case when d.state <> 'open' then d.handled.made_at end as handled_at,
+    case when d.state <> 'open' then d.handled.actor end as handled_by,
+    case when d.state = 'snoozed' then d.handled.until_at end as snoozed_until_at
+from judged as j
+left join judged as outage on j.parent_id = outage.attention_id and j.state = 'open'
+inner join judged as d on d.attention_id = coalesce(outage.attention_id, j.attention_id)"""

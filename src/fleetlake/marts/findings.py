@@ -23,7 +23,7 @@ def read_findings(lake: Lake, *, state: FindingState | None = None) -> list[dict
     result = lake.execute(
         f"select * from ({findings_sql('marts.attention', _steps(lake))}) "
         "where state = coalesce(?, state) "
-        "order by severity_rank, since_at desc nulls last, attention_id",
+        "order by severity_rank, reason = 'outage' desc, since_at desc nulls last, attention_id",
         [state],
     )
     names = [column[0] for column in result.description or []]
@@ -98,6 +98,10 @@ def _has_mart(lake: Lake) -> bool:
 def _require_mart(lake: Lake) -> None:
     if not _has_mart(lake):
         raise LakeError("The lake holds no findings yet.", remedy="Run `fleetlake build` first.")
+    if ("attention", "parent_id") not in columns_in(lake, "marts"):
+        raise LakeError(
+            "The findings are those of an earlier release.", remedy="Run `fleetlake build`."
+        )
 
 
 def _steps(lake: Lake) -> str:

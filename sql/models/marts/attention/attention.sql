@@ -1,7 +1,7 @@
--- Grain: one row per thing (router, interface, battery or endpoint) and reason to look at it today.
+-- Grain: one row per thing (router, interface, battery, endpoint, or devices that failed together) and reason
+-- to look at it today.
 -- Kind: table.
 
--- A router that left the service needs no attention, so it has no row.
 with backups as (
     select
         'on_backup' as reason,
@@ -328,33 +328,219 @@ reasons as (
             ' in all. Once you know it, run `fleetlake records gaps acknowledge`.'
         ) as message
     from gaps
+),
+
+-- A device that left the service needs no attention.
+present as (
+    select n.*, r.account_id, r.group_id, r.router_name, r.account_name, r.group_name
+    from reasons as n
+    left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
+    where r.left_at is null
+),
+
+-- What a device shares with others, and so may have failed with them. A device on a backup lost a line of the
+-- carrier that it came from; one that is offline, all of its lines.
+lines as (
+    select distinct i.router_id, i.carrier
+    from {{ ref('int_interfaces') }} as i
+    inner join {{ ref('int_routers') }} as r on i.router_id = r.router_id and r.left_at is null
+    where i.until_at is null and i.seen_until is null and i.carrier is not null and i.net_device_mode = 'wan'
+),
+
+belonging as (
+    select 'carrier' as kind, carrier as shared_id, carrier as shared_name, router_id from lines
+
+    union all
+
+    select 'group', cast(group_id as {{ dbt.type_string() }}), group_name, router_id
+    from {{ ref('int_routers') }}
+    where left_at is null and group_id is not null
+
+    union all
+
+    select 'account', cast(account_id as {{ dbt.type_string() }}), account_name, router_id
+    from {{ ref('int_routers') }}
+    where left_at is null and account_id is not null
+),
+
+sizes as (
+    select kind, shared_id, max(shared_name) as shared_name, count(*) as devices
+    from belonging
+    group by kind, shared_id
+),
+
+troubled as (
+    select n.*, lost.from_carrier
+    from present as n
+    left join {{ ref('failover_now') }} as b on n.reason = 'on_backup' and n.router_id = b.router_id
+    left join {{ ref('failover_episodes') }} as lost on b.episode_id = lost.episode_id
+    where n.reason in ('on_backup', 'offline') and n.since_at is not null
+),
+
+shared as (
+    select
+        t.reason,
+        t.severity,
+        t.router_id,
+        t.account_id,
+        t.account_name,
+        t.group_id,
+        t.group_name,
+        t.since_at,
+        b.kind,
+        b.shared_id,
+        case when {{ seconds_between(
+            'lag(t.since_at) over (partition by b.kind, b.shared_id order by t.since_at, t.router_id)', 't.since_at'
+        ) }} <= {{ var('outage_within_s') }} then 0 else 1 end as is_apart
+    from troubled as t
+    inner join belonging as b on t.router_id = b.router_id
+    where t.reason = 'offline' or b.kind <> 'carrier' or b.shared_id = t.from_carrier
+),
+
+spells as (
+    select
+        *,
+        sum(is_apart) over (
+            partition by kind, shared_id order by since_at, router_id rows between unbounded preceding and current row
+        ) as spell
+    from shared
+),
+
+together as (
+    select
+        kind,
+        shared_id,
+        spell,
+        count(distinct router_id) as devices,
+        count(distinct case when reason = 'offline' then router_id end) as offline_devices,
+        min(case severity when 'urgent' then 1 when 'soon' then 2 else 3 end) as severity_rank,
+        {% for column in ['account_id', 'account_name', 'group_id', 'group_name'] %}
+        case when count({{ column }}) = count(*) and min({{ column }}) = max({{ column }}) then min({{ column }}) end
+            as {{ column }},
+        {% endfor %}
+        min(since_at) as since_at,
+        max(since_at) as last_at
+    from spells
+    group by kind, shared_id, spell
+),
+
+outages as (
+    select
+        t.*,
+        s.shared_name,
+        s.devices as all_devices,
+        row_number() over (partition by t.kind, t.shared_id order by t.since_at, t.spell) as number
+    from together as t
+    inner join sizes as s on t.kind = s.kind and t.shared_id = s.shared_id
+    where t.devices >= {{ var('outage_devices') }}
+        and t.devices * 100 >= s.devices * {{ var('outage_pct') }}
+),
+
+named as (
+    select
+        *,
+        concat_ws('', 'outage ', kind, ' ', shared_id, case when number > 1 then concat(' ', {{ whole('number') }}) end)
+            as attention_id
+    from outages
+),
+
+-- A device belongs to the largest outage that it is in.
+chosen as (
+    select
+        p.router_id,
+        p.reason,
+        o.attention_id,
+        row_number() over (
+            partition by p.router_id, p.reason order by o.devices desc, o.kind, o.attention_id
+        ) as place
+    from spells as p
+    inner join named as o on p.kind = o.kind and p.shared_id = o.shared_id and p.spell = o.spell
+),
+
+parents as (
+    select router_id, reason, attention_id as parent_id from chosen where place = 1
+),
+
+findings as (
+    select
+        concat(n.reason, ' ', n.thing_id) as attention_id,
+        n.reason,
+        n.severity,
+        n.mart,
+        c.parent_id,
+        cast(null as bigint) as devices,
+        n.router_id,
+        n.account_id,
+        n.group_id,
+        n.net_device_id,
+        n.battery_id,
+        n.account_profile,
+        n.endpoint,
+        n.router_name,
+        n.account_name,
+        n.group_name,
+        n.message,
+        n.since_at,
+        n.due_at
+    from present as n
+    left join parents as c on n.router_id = c.router_id and n.reason = c.reason
+
+    union all
+
+    select
+        o.attention_id,
+        'outage' as reason,
+        case o.severity_rank when 1 then 'urgent' when 2 then 'soon' else 'watch' end as severity,
+        'attention' as mart,
+        null as parent_id,
+        o.devices,
+        null as router_id,
+        o.account_id,
+        o.group_id,
+        null as net_device_id,
+        null as battery_id,
+        null as account_profile,
+        null as endpoint,
+        null as router_name,
+        o.account_name,
+        o.group_name,
+        concat_ws('',
+            {{ whole('o.devices') }}, ' of the ', {{ whole('o.all_devices') }}, ' devices of the ', o.kind, ' ',
+            coalesce(o.shared_name, o.shared_id), ' failed within ',
+            {{ duration_words('greatest(' ~ seconds_between('o.since_at', 'o.last_at') ~ ', 60)') }}, ': ',
+            {{ whole('o.offline_devices') }}, ' offline, ', {{ whole('o.devices - o.offline_devices') }}, ' on a backup.'
+        ) as message,
+        o.since_at,
+        null as due_at
+    from named as o
+    where o.attention_id in (select parent_id from parents)
 )
 
 select
-    concat(n.reason, ' ', n.thing_id) as attention_id,
-    n.reason,
-    n.severity,
-    cast(case n.severity when 'urgent' then 1 when 'soon' then 2 else 3 end as bigint) as severity_rank,
-    n.mart,
+    f.attention_id,
+    f.reason,
+    f.severity,
+    cast(case f.severity when 'urgent' then 1 when 'soon' then 2 else 3 end as bigint) as severity_rank,
+    f.mart,
+    f.parent_id,
+    f.devices,
 
-    n.router_id,
-    r.account_id,
-    r.group_id,
-    n.net_device_id,
-    n.battery_id,
-    n.account_profile,
-    n.endpoint,
+    f.router_id,
+    f.account_id,
+    f.group_id,
+    f.net_device_id,
+    f.battery_id,
+    f.account_profile,
+    f.endpoint,
 
-    r.router_name,
-    r.account_name,
-    r.group_name,
-    n.message,
+    f.router_name,
+    f.account_name,
+    f.group_name,
+    f.message,
 
-    n.since_at,
-    n.due_at,
+    f.since_at,
+    f.due_at,
     a.known_until as as_of_at
 
-from reasons as n
+from findings as f
 cross join {{ ref('int_as_of') }} as a
-left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
-where r.left_at is null

@@ -17,12 +17,13 @@ const canWrite = () => !isReport() && document.documentElement.dataset.writable 
 // The rows as objects, and those that are alike together, in the order of the most urgent.
 function groupsOf(data, state) {
   const rows = Array.from({ length: data.rows }, (_, row) => ({ row, get: (name) => data.values[name]?.[row] ?? null }));
-  const groups = new Map();
-  for (const one of rows.filter((each) => each.get("state") === state)) {
-    const key = `${one.get("severity_rank")} ${one.get("reason")}`;
-    groups.set(key, [...(groups.get(key) || []), one]);
-  }
-  return { groups: [...groups.values()], counts: countOf(rows.map((one) => one.get("state"))) };
+  const at = new Map(rows.map((one) => [one.get("attention_id"), one]));
+  const isPart = (one) => at.get(one.get("parent_id"))?.get("state") === one.get("state");
+  const parts = Map.groupBy(rows.filter(isPart), (one) => one.get("parent_id"));
+  const alone = rows.filter((one) => !isPart(one));
+  const keyOf = (one) => (parts.has(one.get("attention_id")) ? one.get("attention_id") : `${one.get("severity_rank")} ${one.get("reason")}`);
+  const groups = Map.groupBy(alone.filter((one) => one.get("state") === state), keyOf);
+  return { groups: [...groups.values()], parts, counts: countOf(alone.map((one) => one.get("state"))) };
 }
 
 function countOf(states) {
@@ -75,25 +76,34 @@ export function drawInbox(data, { state = {} } = {}) {
       el("span", { class: "who" }, who), el("span", { class: "what" }, wrapped(one.get("message")), dealtWith(one)), el("span", { class: "since faint" }, since(one)));
   }
 
-  function group(alike, data) {
-    if (alike.length <= ALIKE) return alike.map((one) => item(one, data));
-    const [first] = alike;
-    const ids = alike.map((one) => one.get("attention_id"));
-    const reason = REASONS[first.get("reason")] || first.get("reason");
-    const key = `${first.get("severity")} ${first.get("reason")}`;
+  // A line that opens: an outage with its devices, or many alike findings.
+  function fold(key, ids, first, members, words, label) {
     state.open ??= new Set();
-    const members = el("ol", { class: "inbox members" }, state.open.has(key) ? alike.slice(0, 500).map((one) => item(one, data)) : []);
-    const fold = el("details", { open: state.open.has(key), ontoggle: () => {
-      if (fold.open === state.open.has(key)) return;
-      fold.open ? state.open.add(key) : state.open.delete(key);
-      members.replaceChildren(...(fold.open ? alike.slice(0, 500).map((one) => item(one, data)) : []));
-    } }, el("summary", {}, `${alike.length} ${first.get("router_id") === null ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))), members);
-    return [el("li", { class: `finding many ${first.get("severity")}`, tabindex: "-1", "data-row": "", "data-ids": JSON.stringify(ids) },
-      box(ids, `all ${ids.length} with ${reason}`), badge(first.get("severity")), el("span", { class: "reason" }, reason), fold, el("span", { class: "since faint" }, since(first)))];
+    const items = () => members.slice(0, 500).map((one) => item(one, data));
+    const inside = el("ol", { class: "inbox members" }, state.open.has(key) ? items() : []);
+    const details = el("details", { open: state.open.has(key), ontoggle: () => {
+      if (details.open === state.open.has(key)) return;
+      if (details.open) state.open.add(key);
+      else state.open.delete(key);
+      inside.replaceChildren(...(details.open ? items() : []));
+    } }, el("summary", {}, words), inside);
+    const reason = REASONS[first.get("reason")] || first.get("reason");
+    return el("li", { class: `finding many ${first.get("severity")}`, tabindex: "-1", "data-row": "", "data-ids": JSON.stringify(ids) },
+      box(ids, label), badge(first.get("severity")), el("span", { class: "reason" }, reason), details, el("span", { class: "since faint" }, since(first)));
+  }
+
+  function group(alike, parts) {
+    const [first] = alike;
+    const id = first.get("attention_id");
+    if (parts.has(id)) return [fold(id, [id], first, parts.get(id), [wrapped(first.get("message")), dealtWith(first)], first.get("message"))];
+    if (alike.length <= ALIKE) return alike.map((one) => item(one, data));
+    const ids = alike.map((one) => one.get("attention_id"));
+    const words = [`${alike.length} ${first.get("router_id") === null ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))];
+    return [fold(`${first.get("severity")} ${first.get("reason")}`, ids, first, alike, words, `all ${ids.length} with ${first.get("reason")}`)];
   }
 
   function fill() {
-    const { groups, counts } = groupsOf(data, state.shown);
+    const { groups, parts, counts } = groupsOf(data, state.shown);
     tabs.replaceChildren(...Object.entries(counts).map(([name, count]) => el("button", {
       type: "button", "aria-pressed": String(name === state.shown), onclick: () => {
         state.shown = name;
@@ -101,7 +111,7 @@ export function drawInbox(data, { state = {} } = {}) {
         fill();
       },
     }, `${name[0].toUpperCase()}${name.slice(1)} ${count}`)));
-    const shown = groups.slice(0, FIRST).flatMap((alike) => group(alike, data));
+    const shown = groups.slice(0, FIRST).flatMap((alike) => group(alike, parts));
     list.replaceChildren(...shown);
     if (!shown.length) list.replaceChildren(el("li", { class: "hint" }, state.shown === "open" ? "Nothing needs a person now." : `Nothing is ${state.shown}.`));
     fillTools();
