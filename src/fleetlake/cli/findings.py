@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 FIELDS = (
     *("attention_id", "reason", "severity", "parent_id", "devices", "router_id", "router_name"),
-    *("message", "since_at", "due_at", "state", "handled_by", "handled_at", "snoozed_until_at", "assigned_to"),
-    *("comments", "comment", "as_of_at"),
+    *("message", "since_at", "due_at", "state", "handled_by", "handled_at", "snoozed_until_at"),
+    *("assigned_to", "comments", "comment", "as_of_at"),
 )
 """Keys of the JSON output and columns of the CSV output."""
 
