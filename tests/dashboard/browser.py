@@ -41,6 +41,16 @@ SOFTWARE = (
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
 )
+SIZE = """() => ({
+  head: document.querySelector('header')?.offsetHeight,
+  top: document.querySelector('main').getBoundingClientRect().top,
+  height: document.documentElement.scrollHeight,
+  cut: [...document.querySelectorAll('.scroll:has(> .rows)')].filter((one) =>
+    innerWidth > 600 && one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel),
+  empty: [...document.querySelectorAll('.panel.quiet')].map((one) => one.offsetHeight),
+})"""
+"""How much of the screen the frame of a page takes, and which tables are cut off."""
+
 AXE_RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}"
 
 
@@ -101,6 +111,7 @@ class Watched:
             "axe": serious,
             "axe_passed": len(axe["passes"]),
             "wider_by": self.page.evaluate("document.documentElement.scrollWidth") - self.width,
+            "size": self.page.evaluate(SIZE),
             "problems": self.page.locator(".problem").all_inner_texts(),
             "text": self.page.locator("main").inner_text()[:200_000],
         }
@@ -143,7 +154,7 @@ def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
     first = page.evaluate("document.activeElement.className")
     yield {"act": "the first stop of the Tab key skips the menu", "is_right": first == "skip"}
 
-    rows = page.locator("#episodes tbody tr")
+    rows = page.locator("#episodes .body tbody tr")
     before = page.locator("#episodes .more").inner_text()
     page.select_option("#f-account", "10")
     watched.settle()
@@ -160,6 +171,7 @@ def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
     page.locator("#episodes thead button", has_text="Duration").click()
     yield {"act": "a heading sorts", "is_right": rows.first.inner_text() != first_row}
 
+    page.locator("#episodes .head > .menu > summary").click()
     with page.expect_download() as started:
         page.locator("#episodes a.export", has_text="CSV").click()
     written = Path(started.value.path()).read_text("utf-8")
@@ -193,6 +205,7 @@ def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     page = watched.page
     watched.open("/batteries?last=all")
     shown = page.locator("#shown").inner_text()
+    page.locator("#view > summary").click()
     page.select_option("#zone", "local")
     watched.settle()
     local = page.locator("#shown").inner_text()
@@ -208,6 +221,11 @@ def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     yield {"act": "the dark theme is dark", "is_right": paper == "rgb(16, 22, 28)"}
 
+    page.keyboard.press("Escape")
+    is_shut = not page.locator("#zone").is_visible()
+    where = page.evaluate("document.activeElement.textContent")
+    yield {"act": "Escape closes a menu", "is_right": is_shut and where == "View"}
+
     watched.open("/map?day=2026-11-18")
     slider = page.locator("#map-at")
     slider.focus()
@@ -216,6 +234,42 @@ def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     watched.settle()
     is_moved = "at=2026-11-18T23%3A55" in page.url
     yield {"act": "the slider of the map works by keyboard", "is_right": is_moved}
+
+
+def narrow_works(narrow: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do on a phone: other pages and the filters are behind one word each."""
+    page = narrow.page
+    narrow.open("/failover?last=all&account=10")
+    said = page.locator("#narrow").inner_text()
+    before = page.locator("#f-group").is_visible()
+    page.locator("#narrow").click()
+    is_right = (said, before) == ("Filters (1)", False) and page.locator("#f-group").is_visible()
+    yield {"act": "a narrow page has its filters behind a button", "is_right": is_right}
+
+    page.locator("#pages").click()
+    page.locator("nav a", has_text="Usage").click()
+    narrow.settle()
+    is_right = "/usage" in page.url and "account=10" in page.url
+    yield {"act": "a narrow page has its menu behind a button", "is_right": is_right}
+
+
+def columns_chosen(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what happens to the columns of a table that is wider than its panel."""
+    page = watched.page
+    page.set_viewport_size({"width": 1000, "height": 900})
+    watched.open("/failover?last=all")
+    left = page.locator("#episodes .left").inner_text()
+    page.locator("#episodes .table-tools summary").click()
+    page.locator("#episodes .table-tools label", has_text="Source").locator("input").check()
+    page.reload()
+    watched.settle()
+    heads = page.locator("#episodes thead th:visible").all_inner_texts()
+    yield {
+        "act": "a table leaves out the columns that do not fit, until a reader chooses",
+        "is_right": left.endswith("Source.") and "Source" in heads,
+    }
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("localStorage.clear()")
 
 
 def news_arrives(watched: Watched) -> Iterator[dict[str, Any]]:
@@ -247,11 +301,14 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
         watched = Watched(browser, url, width=1440, theme="light", axe=axe)
+        narrow = Watched(browser, url, width=390, theme="light", axe=axe)
         tiled = Watched(browser, sys.argv[5], width=1440, theme="light", axe=axe)
         acts = (
             filters_work(watched),
             titles_follow(watched),
             choices_work(watched),
+            columns_chosen(watched),
+            narrow_works(narrow),
             news_arrives(watched),
             numbers(watched),
             tiles(tiled),

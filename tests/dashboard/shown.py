@@ -94,7 +94,7 @@ CARDS: Mapping[str, Mapping[str, str]] = {
         "Devices": "count(*) from device_inventory",
         "Online": "count(*) from device_inventory where connection_state = 'online'",
         "Offline": "count(*) from device_inventory where connection_state = 'offline'",
-        "On backup": "count(*) from failover_now",
+        "On backup": "count(*) from failover_now where unknown_since_at is null",
         "Batteries at high risk": "count(*) from battery_risk where risk = 'high'",
         "Located today": "count(*) from location_latest where age_s < 86400",
         "Behind on firmware": "count(*) from device_inventory where is_behind_on_firmware",

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.dashboard.report import read_report
+from tests.dashboard.browser_shown import ROUTER
 from tests.dashboard.shown import CARDS, COUNTED, TABLES, expected
 from tests.dashboard.tiles import write_tiles
 from tests.dashboard.world import NAMES, World
@@ -99,7 +100,7 @@ def wrong(seen, name):
 
 
 def test_every_page_was_looked_at_wide_and_narrow_light_and_dark(seen):
-    assert len(looks(seen)) == 48
+    assert len(looks(seen)) == 56
 
 
 def test_no_page_has_an_error_on_the_console(seen):
@@ -112,6 +113,24 @@ def test_no_page_asks_another_host(seen):
 
 def test_no_page_is_wider_than_the_screen(seen):
     assert wrong(seen, "wider_by") == {}
+
+
+def test_the_frame_of_a_page_takes_little_of_the_screen(seen):
+    sizes = [(found["width"], found["look"], found["size"]) for found in looks(seen)]
+
+    assert {path: size for width, path, size in sizes if width == 1440 and size["head"] > 48} == {}
+    assert {path: size for width, path, size in sizes if width == 390 and size["top"] > 120} == {}
+    empty = [height for *_, size in sizes for height in size["empty"]]
+    assert max(empty) < 80
+    assert len(empty) > 20
+
+
+def test_a_narrow_page_ends_and_no_table_is_cut_off(seen):
+    heights = {f["look"]: f["size"]["height"] for f in looks(seen) if f["width"] == 390}
+
+    long = {"/now": 7_000, f"/device?last=all&router={ROUTER}": 5_000}  # all findings; ten panels
+    assert {p: height for p, height in heights.items() if height > long.get(p, 4_000)} == {}
+    assert {f["look"]: f["size"]["cut"] for f in looks(seen) if f["size"]["cut"]} == {}
 
 
 def test_no_panel_shows_a_problem(seen):
@@ -134,7 +153,7 @@ def test_hostile_names_are_shown_as_text(seen):
 def test_what_people_do_on_the_pages_works(seen):
     done = [found for found in seen[0] if "act" in found and "is_right" in found]
 
-    assert len(done) == 15
+    assert len(done) == 19
     assert [found["act"] for found in done if not found["is_right"]] == []
     assert done[-1]["errors"] == done[-1]["axe"] == done[-1]["foreign"] == []
 

@@ -217,6 +217,7 @@ def value_of(
         "battery_id": str(700_000 + router),
         "net_device_id": 5_000_000 + router % 1_000,
         "ended_at": None if chance.random() < 0.1 else at + timedelta(minutes=40),
+        "unknown_since_at": at if place % 3 == 0 else None,
         "is_open": False,
         "month_date": date(2026, 11, 1),
         "cell_id": str(place),
@@ -227,7 +228,7 @@ def value_of(
         "timestamp with time zone": at,
         "boolean": chance.random() < 0.4,
         "bigint": chance.randrange(100),
-        "double": round(chance.uniform(20, 45), 3),
+        "double": round(chance.uniform(20, 45), 2),
         "varchar": chance.choice(CARRIERS) if "carrier" in name else f"{name} {place}",
     }
     chosen = chance.choice(WORDS[name]) if name in WORDS else of_type[kind]

@@ -70,7 +70,8 @@ RESERVED_SLUGS = frozenset(
     {"api", "events", "filters", "healthz", "login", "metrics", "problem", "report", "static"}
 )
 RESERVED_NAMES = frozenset(
-    {"age", "content", "fault", "filters", "share", "shown", "theme", "units", "zone"}
+    {"age", "content", "fault", "filters", "menu", "narrow", "pages", "share", "shown"}
+    | {"theme", "units", "view", "zone"}
 )
 """Names of elements that every page has."""
 

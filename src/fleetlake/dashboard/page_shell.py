@@ -34,18 +34,23 @@ def page_html(page: DashboardPage, given: Mapping[str, str]) -> str:
         f"""<a class="skip" href="#content">Skip to the content</a>
 <header>
   <a class="brand" href="/now">fleetlake</a>
-  <nav aria-label="Pages"><ul>{_menu(page, kept)}</ul></nav>
+  <button type="button" id="pages" aria-expanded="false" aria-controls="menu"><span class="hidden">
+Pages; this is </span>{html.escape(page.title)}</button>
+  <nav id="menu" aria-label="Pages"><ul>{_menu(page, kept)}</ul></nav>
   <p id="age" role="status">Reading …</p>
-  <div class="choices" role="group" aria-label="How values are shown">
+  <details class="menu" id="view"><summary>View</summary>
+  <div role="group" aria-label="How values are shown">
     {_switch("zone", "Times", {"utc": "UTC", "local": "of this browser"})}
     {_switch("units", "Units", {"metric": "km, °C", "us": "miles, °F"})}
     {_switch("theme", "Colours", {"auto": "as the system", "light": "light", "dark": "dark"})}
-  </div>
+    <button type="button" id="share">Copy link</button>
+    <p id="data-age"></p>
+  </div></details>
 </header>
 {_filters(page, given)}
 <main id="content" tabindex="-1">
-  <h1>{html.escape(page.title)}</h1>
-  <p class="about">{html.escape(page.about)}</p>
+  <div class="title"><h1>{html.escape(page.title)}</h1>
+  <p class="about">{html.escape(page.about)}</p><p id="shown"></p></div>
   <div class="panels">
 {panels}
   </div>
@@ -115,8 +120,8 @@ def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
 
 def _switch(name: str, label: str, choices: Mapping[str, str]) -> str:
     return (
-        f'<span><label for="{name}">{html.escape(label)}</label> '
-        f'<select id="{name}">{_options(choices)}</select></span>'
+        f'<label for="{name}">{html.escape(label)}</label>'
+        f'<select id="{name}">{_options(choices)}</select>'
     )
 
 
@@ -149,10 +154,10 @@ def _filters(page: DashboardPage, given: Mapping[str, str]) -> str:
     if "time" in page.filters:
         fields += _time_fields(given)
     return (
-        '<form id="filters" role="search" aria-label="Filters">'
+        '<button type="button" id="narrow" aria-expanded="false" aria-controls="filters">Filters'
+        '</button><form id="filters" role="search" aria-label="Filters">'
         f"{''.join(fields)}"
-        '<div class="actions"><button type="reset">Clear</button>'
-        '<button type="button" id="share">Copy link</button></div></form>'
+        '<button type="reset">Clear</button></form>'
     )
 
 
@@ -185,16 +190,17 @@ def _panel(panel: Panel) -> str:
     about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
     wide = " wide" if panel.is_wide else ""
     marts = html.escape(", ".join(panel.marts))
-    of = f'<span class="hidden"> of {html.escape(panel.title)}</span>'
+    title = html.escape(panel.title)
     return f"""<section class="panel{wide}" id="{name}"
  aria-labelledby="{name}-title" data-panel="{html.escape(json.dumps(what))}">
-<h2 id="{name}-title">{html.escape(panel.title)}</h2>{about}
-<div class="body" aria-busy="true"><p class="wait">Reading …</p></div>
-<footer>
-<a class="export" data-format="csv" href="{panel.path}.csv" download>CSV{of}</a>
-<a class="export" data-format="parquet" href="{panel.path}.parquet" download>Parquet{of}</a>
-<details><summary>Where this comes from{of}</summary>
+<div class="head"><h2 id="{name}-title">{title}</h2>{about}
+<details class="menu"><summary title="Export, and where this comes from"><span aria-hidden="true">
+⋯</span><span class="hidden">Export and origin of {title}</span></summary><div>
+<a class="export" data-format="csv" href="{panel.path}.csv" download>CSV</a>
+<a class="export" data-format="parquet" href="{panel.path}.parquet" download>Parquet</a>
+<details><summary>Where this comes from</summary>
 <p>Marts: {marts}. Exports hold up to {EXPORTED_ROWS:,} rows.</p>
 <div class="origin"></div></details>
-</footer>
+</div></details></div>
+<div class="body" aria-busy="true"><p class="wait">Reading …</p></div>
 </section>"""

@@ -2,7 +2,7 @@
 import { linkTo } from "./address.js";
 import { el, svg } from "./dom.js";
 import { duration, instant, isNumeric, show } from "./format.js";
-import { badge, deviceLink, deviceName, timeCell, wrapped } from "./table.js";
+import { badge, deviceLink, deviceName, firstRows, fitted, timeCell, wrapped } from "./table.js";
 
 // Okabe and Ito's colours, which colour-blind people tell apart; black and yellow are left out.
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d1f", "#6a51a3"];
@@ -16,7 +16,7 @@ const textOf = (data, name, row) => {
 export function drawBars(data, { draw, title, state }) {
   const [labels, value, extra] = [draw.label, draw.value, draw.text || []];
   const largest = Math.max(...data.values[value].map((v) => v || 0), 0) || 1;
-  const shown = Math.min(data.rows, state.rows || 15);
+  const shown = Math.min(data.rows, state.rows || firstRows(15));
   const names = [...labels, value, ...extra];
   const head = names.map((name) => el("th", { scope: "col", title: columnNamed(data, name).meaning, class: isNumeric(columnNamed(data, name).kind) ? "number" : null }, columnNamed(data, name).label));
   head.splice(labels.length, 0, el("th", { scope: "col", class: "bar" }, el("span", { class: "hidden" }, "bar")));
@@ -43,7 +43,7 @@ export function drawBars(data, { draw, title, state }) {
     } }, "Show all"));
   }
   const note = draw.part ? el("p", { class: "legend" }, el("span", { class: "swatch part" }), ` of which ${columnNamed(data, draw.part).label.toLowerCase()}`) : null;
-  return [el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table with bars` }, table), note, more].filter(Boolean);
+  return [fitted(el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table with bars` }, table)), note, more].filter(Boolean);
 }
 
 function groups(data, name, limit) {
@@ -58,7 +58,7 @@ function groups(data, name, limit) {
 
 export function drawHeat(data, { draw, title, state }) {
   const laneKey = data.values.router_id ? "router_id" : draw.row;
-  const { shown, count } = groups(data, laneKey, state.rows || 20);
+  const { shown, count } = groups(data, laneKey, state.rows || firstRows(24));
   const days = [...new Set(data.values[draw.column])].sort();
   const step = (value) => (value === null ? "none" : draw.steps.findIndex((limit) => value >= limit - 1e-9));
   const head = el("tr", {}, el("th", { scope: "col" }, columnNamed(data, draw.row).label), days.map((day) => el("th", { scope: "col", title: day }, day.slice(5))));
@@ -75,10 +75,10 @@ export function drawHeat(data, { draw, title, state }) {
     }));
   });
   const legend = el("p", { class: "legend" }, "Percent: ", draw.steps.map((limit, i) => el("span", { class: `chip heat step-${i}` }, i ? `≥ ${limit}` : `${limit}`)), el("span", { class: `chip heat step-${draw.steps.length}` }, `< ${draw.steps.at(-1)}`));
-  const parts = [legend, el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table by day` }, el("table", { class: "heatmap" }, el("thead", {}, head), el("tbody", {}, rows)))];
+  const parts = [legend, fitted(el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table by day` }, el("table", { class: "heatmap" }, el("thead", {}, head), el("tbody", {}, rows))))];
   if (shown.length < count) {
     parts.push(el("p", { class: "more" }, `${shown.length} of ${count}. `, el("button", { type: "button", onclick: (event) => {
-      state.rows = (state.rows || 20) + 50;
+      state.rows = shown.length + 50;
       event.target.closest(".body").replaceChildren(...drawHeat(data, { draw, title, state }));
     } }, "Show more")));
   }
@@ -114,7 +114,7 @@ function ticks(start, end, width) {
 }
 
 export function drawLanes(data, { draw, title, state, width, given }) {
-  const { shown, count } = groups(data, "router_id", state.rows || 15);
+  const { shown, count } = groups(data, "router_id", state.rows || firstRows(15));
   const open = data.values[draw.open];
   const asOf = data.as_of;
   const starts = data.values[draw.start];
@@ -151,7 +151,7 @@ export function drawLanes(data, { draw, title, state, width, given }) {
   const parts = [legend, picture];
   if (shown.length < count) {
     parts.push(el("p", { class: "more" }, `${shown.length} of ${count} routers. `, el("button", { type: "button", onclick: (event) => {
-      state.rows = (state.rows || 15) + 25;
+      state.rows = shown.length + 25;
       event.target.closest(".body").replaceChildren(...drawLanes(data, { draw, title, state, width, given }));
     } }, "Show more")));
   }

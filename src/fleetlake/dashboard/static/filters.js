@@ -75,6 +75,8 @@ function sync() {
     }
   }
   if (fields.router) showRouter(given.get("router"));
+  const set = ["account", "group", "router", "carrier"].filter((name) => fields[name] && given.get(name)).length;
+  document.querySelector("#narrow").textContent = set ? `Filters (${set})` : "Filters";
   for (const link of document.querySelectorAll("nav a")) link.href = linkTo(new URL(link.href).pathname, {});
 }
 
@@ -128,16 +130,6 @@ export async function startFilters() {
   });
   fields["f-search"]?.addEventListener("input", debounced(suggestRouters, 200));
   fields["f-search"]?.addEventListener("keydown", takeFirst);
-  document.querySelector("#share").addEventListener("click", async (event) => {
-    const button = event.target;
-    try {
-      await navigator.clipboard.writeText(location.href);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Copy the address bar";
-    }
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
-  });
   document.addEventListener("view", (event) => {
     if (event.detail.includes("account")) refreshChoices();
     sync();

@@ -5,6 +5,7 @@ import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
 import { drawInbox } from "./inbox.js";
+import { startMenus } from "./menus.js";
 import { deviceName, drawCards, drawFacts, drawTable } from "./table.js";
 import { drawBrowse, drawTables } from "./tables.js";
 
@@ -138,20 +139,20 @@ function loadAll(options = {}) {
 }
 
 function describe() {
-  const line = document.querySelector("#shown") || document.querySelector("h1").insertAdjacentElement("afterend", el("p", { id: "shown" }));
-  line.textContent = inWords();
+  document.querySelector("#shown").textContent = inWords();
 }
 
+// The head says how old the data is; its title and the View menu say the rest.
 function showAge() {
-  const age = document.querySelector("#age");
   if (!status) return;
   const isOld = Date.now() - status.as_of > OLD;
-  age.className = isOld ? "old" : "";
-  age.replaceChildren(
-    el("span", {}, `${isOld ? "▲ Old data: " : "Data "}until ${instant(status.as_of)} (${ago(status.as_of)})`),
-    el("span", { class: "faint" }, ` · published ${ago(status.published_at)}${status.is_coarse ? " · coarse: places rounded, no names" : ""}`),
-    status.stale?.length ? el("span", { class: "old" }, ` · ▲ could not be built again: ${status.stale.join(", ")}`) : "",
-  );
+  const stale = status.stale?.length ? `Could not be built again: ${status.stale.join(", ")}.` : "";
+  const age = document.querySelector("#age");
+  age.className = isOld || stale ? "old" : "";
+  age.textContent = stale ? "▲ Some marts are old" : `${isOld ? "▲ " : ""}Data ${ago(status.as_of)}`;
+  const whole = `Data until ${instant(status.as_of)} (${ago(status.as_of)}), published ${ago(status.published_at)}. ${status.is_coarse ? "Coarse: places are rounded, names left out. " : ""}${stale}`;
+  age.title = whole;
+  document.querySelector("#data-age").textContent = whole;
 }
 
 async function readStatus() {
@@ -219,6 +220,7 @@ addEventListener("resize", debounced(() => {
   for (const panel of panels) if (["lanes", "series"].includes(panel.kind)) load(panel, { force: true });
 }, 250));
 
+startMenus();
 startPreferences();
 await readStatus();
 startFilters().then(describe);

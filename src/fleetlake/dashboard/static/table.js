@@ -1,9 +1,11 @@
 // Tables: every panel's rows can be read as one; sorting and "show more" need no server.
 import { linkTo } from "./address.js";
 import { debounced, el } from "./dom.js";
-import { ago, instant, isNumeric, place, show } from "./format.js";
+import { ago, instant, isNumeric, place, preference, setPreference, show } from "./format.js";
 
 const FIRST_ROWS = 12;
+const NARROW_COLUMNS = 7;
+const spareRows = () => (innerWidth > 600 ? 3 : 1); // that are shown rather than a button
 const STEP_ROWS = 100;
 const PAIRS = [
   ["latitude_deg", "longitude_deg", "Place"],
@@ -40,6 +42,26 @@ export function wrapped(text) {
   text = visible(text);
   if (text.length <= LONGEST && !/\S{40}/.test(text)) return text.length > 30 && text.includes(" ") ? el("span", { class: "sentence" }, text) : text;
   return el("span", { class: "long", title: text.slice(0, 2000) }, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+}
+
+// How many rows are shown first: fewer on a narrow screen, where a row takes several lines.
+export const firstRows = (wide) => (innerWidth > 600 ? wide : Math.ceil(wide / 4));
+
+// A table too wide for its place gets closer cells. If that is not enough, `drop` leaves out the
+// last columns one by one.
+export function fitted(scroll, drop = null) {
+  let before = 0;
+  new ResizeObserver(() => {
+    if (scroll.clientWidth === before) return;
+    before = scroll.clientWidth;
+    scroll.classList.remove("tight");
+    const isTooWide = () => scroll.scrollWidth > scroll.clientWidth + 1;
+    if (drop) drop(null);
+    if (isTooWide()) scroll.classList.add("tight");
+    if (drop) drop(isTooWide);
+    else if (isTooWide()) scroll.scrollLeft = scroll.scrollWidth; // the newest days stand last
+  }).observe(scroll);
+  return scroll;
 }
 
 // What is shown of each column: name, heading, and the cell of a row.
@@ -125,12 +147,25 @@ function order(data, sort, rows) {
   });
 }
 
-export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null } = {}) {
+const columnsKey = (path) => `columns.${path || location.pathname}`;
+
+// A choice of columns, remembered in this browser; without one, as many as fit are shown.
+function columnChoice(path, columns, isShown, chosen) {
+  const boxes = columns.slice(1).map((column) => el("label", { title: column.meaning }, el("input", { type: "checkbox", value: column.name, checked: isShown(column), onchange: () => {
+    setPreference(columnsKey(path), [columns[0].name, ...boxes.map((box) => box.firstChild).filter((box) => box.checked).map((box) => box.value)].join(" "));
+    chosen();
+  } }), ` ${column.label}`));
+  const reset = el("button", { type: "button", onclick: () => { setPreference(columnsKey(path), ""); chosen(); } }, "As many as fit");
+  return el("details", { class: "menu" }, el("summary", {}, "Columns"), el("div", {}, boxes, reset));
+}
+
+export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null, path = "", isWhole = true } = {}) {
   const columns = shownColumns(data, draw);
   const body = el("tbody");
-  const first = draw.first_rows || FIRST_ROWS;
+  const first = firstRows(draw.first_rows || FIRST_ROWS);
   const more = el("p", { class: "more" });
-  const finder = data.rows <= first + 3 ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
+  const left = el("p", { class: "left" });
+  const finder = !isWhole || data.rows <= first + spareRows() ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
   finder?.addEventListener("input", debounced(() => { state.find = finder.value; fillBody(); }, 200));
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
@@ -144,9 +179,12 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   });
   function fillBody() {
     const rows = order(data, state.sort, rowsWith(data, columns, state.find));
-    const count = Math.min(rows.length, state.rows || (rows.length <= first + 3 ? rows.length : first));
+    const count = Math.min(rows.length, state.rows || (rows.length <= first + spareRows() ? rows.length : first));
     body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
-      columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", "data-label": i ? column.label : null, class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
+      columns.map((column, i) => {
+        const cell = column.cell(row);
+        return el(i ? "td" : "th", { scope: i ? null : "row", "data-label": i ? column.label : null, class: `${isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : ""} ${cell === "–" ? "none" : ""}` }, cell);
+      }))));
     heads.forEach((head, i) => {
       const isSorted = state.sort?.name === columns[i].name;
       if (isSorted) head.setAttribute("aria-sort", state.sort.descending ? "descending" : "ascending");
@@ -160,13 +198,37 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
       } }, `Show ${Math.min(STEP_ROWS, rows.length - count)} more`));
     } else if (!rows.length) more.append("No row holds that text.");
     else if (data.is_cut) more.append(`The first ${rows.length} rows. There are more: narrow the filters, or export them.`);
+    hide();
+  }
+  let dropped = new Set();
+  const chosen = () => preference(columnsKey(path))?.split(" ").filter(Boolean) || [];
+  const isShown = (column) => !dropped.has(column.name);
+  function hide() {
+    for (const row of table.rows) columns.forEach((column, i) => { row.cells[i].hidden = dropped.has(column.name); });
+  }
+  function drop(isTooWide) {
+    const kept = chosen();
+    if (!isTooWide) dropped = new Set(columns.filter(({ name }, i) => (kept.length ? !kept.includes(name) : innerWidth <= 600 && i >= NARROW_COLUMNS)).map(({ name }) => name));
+    hide();
+    for (let last = columns.length - 1; isTooWide && !kept.length && last > 2 && isTooWide(); last -= 1) {
+      dropped.add(columns[last].name);
+      hide();
+    }
+    const names = columns.filter((column) => !isShown(column)).map((column) => column.label);
+    left.textContent = names.length && !kept.length ? `Not shown: ${names.join(", ")}.` : "";
+    left.hidden = !left.textContent;
+    choice.replaceChildren(names.length || kept.length ? columnChoice(path, columns, isShown, again) : "");
+  }
+  const choice = el("span", {});
+  const table = el("table", { class: finder ? "rows" : "rows few" }, el("thead", {}, el("tr", {}, heads)), body);
+  const scroll = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, table);
+  function again() {
+    drop(null);
+    scroll.classList.toggle("tight", scroll.scrollWidth > scroll.clientWidth + 1);
+    choice.querySelector("details").open = true;
   }
   fillBody();
-  return [
-    finder,
-    el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, el("table", { class: "rows" }, el("thead", {}, el("tr", {}, heads)), body)),
-    more,
-  ].filter(Boolean);
+  return [el("div", { class: "table-tools" }, finder, choice), fitted(scroll, drop), left, more];
 }
 
 export function drawCards(data, { draw = {} } = {}) {

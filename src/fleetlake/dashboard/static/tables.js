@@ -29,6 +29,6 @@ export function drawBrowse(data, panel) {
   const isWhole = !data.is_cut && !search && !sort;
   return [
     isWhole ? null : el("p", { class: "browse" }, el("label", {}, "Find in the whole table ", field), " ", choice("Order", "sort", [["", "as published"], ...orders], sort)),
-    ...drawTable(data, { ...panel, title: given.get("table") }).filter((part) => isWhole || !part.matches(".finder")),
+    ...drawTable(data, { ...panel, path: `${panel.path} ${given.get("table")}`, title: given.get("table"), isWhole }),
   ];
 }
