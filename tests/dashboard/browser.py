@@ -7,6 +7,7 @@ that says `publish` or `remove tiles` it waits for a line on its input, while th
 
 import json
 import os
+import re
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ PAGES = (
     "/tables",
 )
 WIDTHS = (1440, 390)
+MOST_PAGES = 8
 THEMES = ("light", "dark")
 SOFTWARE = (
     "--no-sandbox",
@@ -143,6 +145,11 @@ def report_opens(browser: Browser, file: str, axe: str) -> Iterator[dict[str, An
         watched.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
         watched.page.evaluate(axe)
         yield {"report": width, **watched.found()}
+        if width == WIDTHS[0]:
+            printed = watched.page.pdf(prefer_css_page_size=True)
+            pages = len(re.findall(rb"/Type\s*/Page\b", printed))
+            is_short = 1 < pages <= MOST_PAGES
+            yield {"act": f"the report of {pages} pages has 8 at most", "is_right": is_short}
         watched.page.context.close()
 
 

@@ -20,8 +20,8 @@ def report(
 ) -> None:
     """Write the dashboard's pages as one HTML file that opens without a server or internet.
 
-    It holds every panel that needs no choice of a device, with tables, charts and a map, over the
-    newest published snapshot. To get a PDF, print it from the browser.
+    The first page says what changed since the period before; an appendix has the panels that need
+    no choice of a device. It is of the newest published snapshot. For a PDF, print it.
     """
     from fleetlake.cli.screen import console
     from fleetlake.dashboard.report import read_report

@@ -19,6 +19,7 @@ from typing import Any
 from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot
 from fleetlake.dashboard.panels import Panel, dashboard_pages
 from fleetlake.dashboard.parameters import typed
+from fleetlake.dashboard.report_changes import DAYS, changes_html
 from fleetlake.dashboard.result_formats import as_json
 from fleetlake.errors import FleetlakeError
 
@@ -123,6 +124,7 @@ def _document(snapshot: PublishedSnapshot, last: str) -> str:
 <main id="content">
 <h1>Fleet report {day}</h1>
 <p id="age">Reading …</p>
+{changes_html(snapshot, days=_days(last))}
 {"".join(_sections())}
 </main>
 <script type="application/json" id="held">{data}</script>
@@ -130,6 +132,15 @@ def _document(snapshot: PublishedSnapshot, last: str) -> str:
 </body>
 </html>
 """
+
+
+def _days(last: str) -> int:
+    """Return the days of a range such as `30d`; a week for any other.
+
+    >>> _days("30d"), _days("24h")
+    (30, 7)
+    """
+    return int(last[:-1]) if re.fullmatch(r"[1-9]\d?d", last) else DAYS
 
 
 def _panels() -> Iterator[Panel]:
@@ -146,7 +157,8 @@ def _sections() -> Iterator[str]:
     for page in dashboard_pages().values():
         shown = [panel for panel in _panels() if panel.page == page.slug]
         if shown:
-            yield f'<h2 class="page">{html.escape(page.title)}</h2><div class="panels">'
+            title = html.escape(page.title)
+            yield f'<h2 class="page">Appendix: {title}</h2><div class="panels">'
             yield from map(_section, shown)
             yield "</div>"
 
