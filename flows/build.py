@@ -15,6 +15,7 @@ from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES
+from flows.telling import tell_of_findings
 from flows.waiting import skip, waiting_runs
 
 
@@ -31,8 +32,10 @@ def build_marts(*, full: bool = False) -> State[None]:
     except BuildFailed as failed:
         if failed.is_partial:
             publish_snapshot()
+            tell_of_findings()
         raise
     publish_snapshot()
+    tell_of_findings()
     skip(waiting)
     return Completed(message=f"{counted(len(built.models), 'model')} in {built.seconds:.1f} s.")
 

@@ -19,6 +19,7 @@ from fleetlake.text.wording import counted
 from flows.build import publish_snapshot
 from flows.retries import RETRIES
 from flows.states import SKIPPED
+from flows.telling import tell_of_findings
 
 LOOK_SECONDS = 5.0
 REST_SECONDS = 10.0
@@ -92,6 +93,7 @@ def follow_events(minutes: float) -> Followed:
             is_last = time.monotonic() + rest >= ends_at
             if is_new and (is_last or time.monotonic() - published_at >= PUBLISH_SECONDS):
                 publish_snapshot()
+                tell_of_findings()
                 is_new, published_at = False, time.monotonic()
             if is_last:
                 return done

@@ -31,7 +31,7 @@ FLOORS = [
     ["alerting"],
     ["care"],
     ["marts"],
-    ["loading", "exporters", "publishing"],
+    ["loading", "exporters", "publishing", "notifying"],
     ["monitoring", "demo", "analysis", "dashboard"],
     ["privacy"],
     ["cli"],

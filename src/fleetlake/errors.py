@@ -22,6 +22,7 @@ FleetlakeError                    exit code
 │   └── CommitUnknown              7   look for the load id to learn the outcome
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   records of the service are missing from the lake
+├── NotTold                        5   check the address; the next run sends the message again
 ├── ExportFailed                  10   a target refused the rows, or could not be reached
 ├── StreamFailed                   1   a stream ended with an unexpected error: a bug
 ├── OutputLost                   11   free some space, or choose another file
@@ -180,6 +181,12 @@ class RecordsMissing(FleetlakeError):
     """Records of the service are missing from the lake, temporarily or permanently."""
 
     exit_code = 9
+
+
+class NotTold(FleetlakeError):
+    """A place that is to be told about findings could not be reached, or refused the message."""
+
+    exit_code = 5
 
 
 class ExportFailed(FleetlakeError):

@@ -128,6 +128,10 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
             "Copy tables of the lake to a database, to files or to another table format.",
         ),
         CommandOnDemand(
+            "fleetlake.cli.notify:notify",
+            "Tell people about new findings, by mail or chat, each once.",
+        ),
+        CommandOnDemand(
             "fleetlake.cli.metrics:metrics",
             "Print the lake's figures as Prometheus metrics.",
         ),

@@ -20,7 +20,7 @@ from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import FILES_ONLY
+from fleetlake.lake.ducklake import FILES_ONLY, columns_in
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure_plan import (
     ErasurePlan,
@@ -249,6 +249,10 @@ class _Erasure:
             if ids := self._plan.things[thing]:
                 listed = ", ".join(map(str, sorted(ids)))
                 self._delete("meta.findings", f"{column} in ({listed})")
+        # What places were told of, as far as it is not of a finding that stays.
+        listed = "select attention_id from marts.attention"
+        has_mart = ("attention", "attention_id") in columns_in(self._lake, "marts")
+        self._delete("meta.messages", f"finding_id not in ({listed})" if has_mart else "true")
         for name in ("comment", "assignee", "actor"):
             for (text,) in self._lake.rows(
                 f"select distinct {name} from meta.findings where {name} is not null"

@@ -171,6 +171,12 @@ def announce_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     return _held(_lock(lake, "announce", seconds=0, purpose="streams"), busy=busy)
 
 
+def notify_lock(lake: LakeAddress) -> AbstractContextManager[None]:
+    """Hold the telling of findings. Raises: StreamBusy at once if another process tells them."""
+    busy = partial(StreamBusy, "Another process is sending messages about findings.")
+    return _held(_lock(lake, "notify", seconds=0, purpose="streams"), busy=busy)
+
+
 def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the upgrade of a lake. Raises: LakeBusy if another process upgrades it for too long."""
     busy = partial(

@@ -205,6 +205,16 @@ META: dict[str, dict[str, str]] = {
         "assignee": "VARCHAR",
         "comment": "VARCHAR",
     },
+    # What the places of `[notify]` were told: see fleetlake.notifying.untold.
+    "messages": {
+        "destination": "VARCHAR",
+        "message_id": "VARCHAR",
+        "finding_id": "VARCHAR",
+        "seen_at": _TIME,  # the data went up to here
+        "is_told": "BOOLEAN",  # false for a device within an outage that is told
+        "recorded_at": _TIME,
+        "sent_at": _TIME,
+    },
     # Checksums of the lake's own files; see fleetlake.care.integrity.checksums.
     "files": {
         "name": "VARCHAR",  # relative to the lake's folder of files

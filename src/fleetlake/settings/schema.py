@@ -35,6 +35,7 @@ from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
+from fleetlake.settings.notify_rule import NotifyRule
 from fleetlake.settings.vendor_words import (
     KEY_HEADERS,
     VendorWords,
@@ -185,6 +186,12 @@ class Settings(BaseSettings):
     )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
+    )
+    notify: dict[str, NotifyRule] = Field(
+        {},
+        description="Places that are told about findings, as FLEETLAKE_NOTIFY__<NAME>__<KEY>: URL "
+        "(an address as Apprise writes it), SEVERITY, REASONS, GROUPS, WAIT_MINUTES, AGAIN_HOURS, "
+        "DIGEST_HOURS, QUIET, TIME_ZONE",
     )
     csv_guard: bool = Field(
         default=False,

@@ -67,6 +67,7 @@ _KEPT = {
     "promoted": "",
     "retyped": "",
     "findings": "",
+    "messages": "sent_at",
     "gaps": "acknowledged_at",
     "quarantine": "resolved_at",
 }

@@ -1,0 +1,47 @@
+"""`fleetlake notify`: people are told about new findings."""
+
+from typing import Annotated
+
+import typer
+
+
+def notify(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be told, and send nothing.")
+    ] = False,
+    test: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Send a test message to one place.")
+    ] = None,
+) -> None:
+    """Tell people about new findings, by mail or chat, each once.
+
+    The places are settings: FLEETLAKE_NOTIFY__<NAME>__URL and others (docs/how-to/notify.md). Each
+    run sends at most one message to each place. The deployments do it after each build.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.errors import UsageError
+    from fleetlake.notifying.notify import notify as tell
+    from fleetlake.notifying.notify import send_test, title_of
+    from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
+
+    settings, screen = load_settings(), console()
+    if not settings.notify or (test and test not in settings.notify):
+        known = f"Places are: {', '.join(settings.notify)}. " if settings.notify else ""
+        raise UsageError(
+            f"There is no place {test!r}." if test else "No place is named that could be told.",
+            remedy=f"{known}Set FLEETLAKE_NOTIFY__<NAME>__URL; docs/how-to/notify.md has examples.",
+        )
+    if test:
+        send_test(test, settings.notify[test])
+        screen.print(f"{test} took a test message.")
+        return
+    for one in tell(settings, is_dry=dry_run):
+        what = f"{counted(len(one.findings), 'finding')}"
+        if not one.findings:
+            screen.print(f"{one.place}: nothing to tell.")
+        elif one.is_sent:
+            screen.print(f"{one.place}: told of {what}.")
+        else:
+            screen.print(f"{one.place}: would be told of {what} ({title_of(one.findings)}).")

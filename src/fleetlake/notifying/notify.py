@@ -1,0 +1,137 @@
+"""Tell the places that a project names about findings, through Apprise."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import SecretStr
+
+from fleetlake.errors import NotTold, SettingsError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.locks import notify_lock
+from fleetlake.notifying.untold import FindingMessage, record, record_sent, unfinished, untold
+from fleetlake.settings import Settings
+from fleetlake.settings.notify_rule import NotifyRule, Severity
+from fleetlake.text.plain import one_line
+from fleetlake.text.redaction import without_secrets
+from fleetlake.text.wording import counted
+
+MOST_LINES = 40
+"""Findings that a message names; it says how many more there are."""
+
+LONGEST_LINE = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a place was told of, as findings; `is_sent` is false if it was only looked at."""
+
+    place: str
+    findings: Sequence[dict[str, Any]]
+    is_sent: bool
+
+
+def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = None) -> list[Told]:
+    """Tell every place of its untold findings, each in one message. `is_dry` sends nothing.
+
+    A finding that is told counts as told whatever happens; a message whose sending failed, or was
+    killed, is sent again by the next call, with the same number.
+
+    Raises: SettingsError for an address that Apprise does not know; NotTold for the places that
+    could not be reached, after all others were told; StreamBusy if another process tells them.
+    """
+    moment = now or datetime.now(UTC)
+    told: list[Told] = []
+    failed: list[NotTold] = []
+    if not settings.notify:
+        return told
+    with notify_lock(settings.lake), open_lake(settings.lake, must_exist=True) as lake:
+        for place, rule in settings.notify.items():
+            try:
+                told.append(_tell(lake, place, rule, is_dry=is_dry, now=moment))
+            except NotTold as error:
+                failed.append(error)
+    if failed:
+        raise NotTold(" ".join(str(error.what) for error in failed), remedy=failed[0].remedy)
+    return told
+
+
+def send_test(place: str, rule: NotifyRule) -> None:
+    """Send a message that says nothing but that it arrived. Raises: SettingsError, NotTold."""
+    _send(place, rule.url, "fleetlake: test", "Messages about findings arrive here.")
+
+
+def _tell(lake: Lake, place: str, rule: NotifyRule, *, is_dry: bool, now: datetime) -> Told:
+    if rule.is_quiet(now):
+        return Told(place=place, findings=(), is_sent=False)
+    left = None if is_dry else unfinished(lake, place)
+    if left and not left.findings:  # they ended meanwhile
+        record_sent(lake, place, left, now=now)
+        left = None
+    findings = left.findings if left else untold(lake, place, rule, now=now)
+    if not findings or is_dry:
+        return Told(place=place, findings=findings, is_sent=False)
+    message = left or record(lake, place, findings)
+    _send(place, rule.url, title_of(message.findings), text_of(message))
+    record_sent(lake, place, message, now=now)
+    return Told(place=place, findings=findings, is_sent=True)
+
+
+def title_of(findings: Sequence[dict[str, Any]]) -> str:
+    """Return the subject of a message: how many findings, and how urgent."""
+    counts = Counter(one["severity"] for one in findings)
+    return f"fleetlake: {', '.join(f'{counts[s]} {s}' for s in Severity if counts[s])}"
+
+
+def text_of(message: FindingMessage) -> str:
+    """Return the text of a message: a line for each finding, and the message's number."""
+    lines = [_line(one) for one in message.findings[:MOST_LINES]]
+    if more := len(message.findings) - len(lines):
+        lines.append(f"… and {counted(more, 'more finding')}: `fleetlake findings` lists them.")
+    return "\n".join([*lines, "", f"Message {message.number}"])
+
+
+def _line(one: dict[str, Any]) -> str:
+    who = one["router_name"] or (f"router {one['router_id']}" if one["router_id"] else "")
+    group = f" ({one['group_name']})" if one["group_name"] and who else ""
+    since = (
+        f" Since {one['since_at'].astimezone(UTC):%Y-%m-%d %H:%M} UTC." if one["since_at"] else ""
+    )
+    about = f"{who}{group}: " if who else ""
+    return one_line(f"{one['severity']}, {about}{one['message']}{since}", LONGEST_LINE)
+
+
+def _send(place: str, url: SecretStr, title: str, text: str) -> None:
+    """Send a text by Apprise, which knows mail, chats and many services by their URLs."""
+    apprise = _apprise()
+    sender = apprise.Apprise()
+    if not sender.add(url.get_secret_value()):
+        raise SettingsError(
+            f"FLEETLAKE_NOTIFY__{place.upper()}__URL is not an address that Apprise knows.",
+            remedy="Examples: mailtos://user:password@example.com?to=ops@example.com, "
+            "slack://…, json://host/path. docs/how-to/notify.md has more.",
+        )
+    with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
+        is_sent = sender.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT)
+        said = log.getvalue()
+    if not is_sent:
+        reason = one_line(without_secrets(said, url), 300) or "no reason was given"
+        raise NotTold(
+            f"{place} could not be told: {reason}",
+            remedy="Check its address and the network; the next run sends the message again.",
+        )
+
+
+def _apprise() -> Any:
+    try:
+        import apprise  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise SettingsError(
+            "Messages need the extra `notify`.",
+            remedy="Install it: pip install 'fleetlake[notify]'.",
+        ) from None
+    logging.getLogger("apprise").propagate = False  # its lines may hold parts of addresses
+    return apprise

@@ -1,0 +1,68 @@
+"""A place that is told about findings: its address, and which findings it is told of, and when."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("is not a time zone, such as Europe/Paris") from None
+    return name
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Severity(StrEnum):
+    """How urgent a finding is, most urgent first."""
+
+    URGENT = "urgent"
+    SOON = "soon"
+    WATCH = "watch"
+
+    @property
+    def rank(self) -> int:
+        """1 for urgent, as in the mart."""
+        return [*Severity].index(self) + 1
+
+
+class NotifyRule(BaseModel):
+    """A place to tell, `url` as Apprise writes it. Empty `reasons` and `groups` mean all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: SecretStr
+    severity: Severity = Severity.URGENT
+    reasons: _Names = ()
+    groups: _Names = ()
+    wait_minutes: float = Field(10, ge=0, le=24 * 60)
+    again_hours: float = Field(6, ge=0, le=24 * 366)
+    digest_hours: float = Field(0, ge=0, le=24 * 31)
+    quiet: str = Field("", pattern=r"^(([01]?\d|2[0-3])-([01]?\d|2[0-3]))?$")
+    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Return whether an instant is within the quiet hours, by the rule's own time zone.
+
+        >>> from datetime import UTC, datetime
+        >>> rule = NotifyRule(url="json://host", quiet="22-7")
+        >>> [rule.is_quiet(datetime(2026, 6, 15, hour, tzinfo=UTC)) for hour in (21, 22, 6, 7)]
+        [False, True, True, False]
+        """
+        if not self.quiet:
+            return False
+        begin, end = map(int, self.quiet.split("-"))
+        hour = now.astimezone(ZoneInfo(self.time_zone)).hour
+        return begin <= hour < end if begin <= end else hour >= begin or hour < end

@@ -1,0 +1,384 @@
+"""People are told of each finding that needs them, once, and of nothing that passes by itself."""
+
+import json
+import random
+import socketserver
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from shutil import copytree
+from threading import Thread
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from fleetlake.cli import app
+from fleetlake.errors import NotTold, SettingsError, StreamBusy
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import notify_lock
+from fleetlake.marts.finding_states import FindingStep, NewStep
+from fleetlake.marts.findings import take_step
+from fleetlake.notifying.notify import notify, send_test
+from fleetlake.notifying.untold import record, untold
+from fleetlake.settings import Settings
+from fleetlake.settings.notify_rule import NotifyRule
+
+pytestmark = [
+    pytest.mark.xdist_group("notify"),  # they copy a lake
+    pytest.mark.filterwarnings("ignore:'imghdr' is deprecated"),  # Apprise on Python 3.11 and 3.12
+]
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+COLUMNS = {
+    "attention_id": pa.string(),
+    "reason": pa.string(),
+    "severity": pa.string(),
+    "severity_rank": pa.int64(),
+    "parent_id": pa.string(),
+    "devices": pa.int64(),
+    "router_id": pa.int64(),
+    "net_device_id": pa.int64(),
+    "router_name": pa.string(),
+    "group_name": pa.string(),
+    "message": pa.string(),
+    "since_at": pa.timestamp("us", "UTC"),
+    "due_at": pa.timestamp("us", "UTC"),
+    "as_of_at": pa.timestamp("us", "UTC"),
+}
+SCHEMA = pa.schema(list(COLUMNS.items()))
+
+
+def finding(name, *, since=NOON - HOUR, rank=1, **more):
+    severity = ("urgent", "soon", "watch")[rank - 1]
+    return {
+        **dict.fromkeys(COLUMNS),
+        "attention_id": name,
+        "reason": name.split()[0],
+        "severity": severity,
+        "severity_rank": rank,
+        "router_name": name.split()[-1],
+        "message": "Offline for 1 hour.",
+        "since_at": since,
+        "as_of_at": NOON,
+        **more,
+    }
+
+
+def show(lake, findings):
+    rows = pa.Table.from_pylist(findings, schema=SCHEMA)
+    with lake.transaction(), lake.view("shown", rows):
+        lake.execute("delete from marts.attention")
+        lake.execute("insert into marts.attention by name from shown")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("notify") / "lake"
+    with open_lake(path) as lake, lake.view("shown", SCHEMA.empty_table()):
+        lake.execute("create table marts.attention as from shown")
+    return path
+
+
+@pytest.fixture
+def lake(made, tmp_path):
+    copytree(made, tmp_path / "lake")
+    with open_lake(tmp_path / "lake") as opened:
+        yield opened
+
+
+def rule(**more):
+    return NotifyRule(url="json://localhost/x", **more)
+
+
+def names(lake, now=NOON, **more):
+    return [one["attention_id"] for one in untold(lake, "ops", rule(**more), now=now)]
+
+
+def tell(lake, now=NOON, **more):
+    found = untold(lake, "ops", rule(**more), now=now)
+    if found:
+        record(lake, "ops", found)
+        lake.execute("update meta.messages set sent_at = coalesce(sent_at, ?)", [now])
+    return [one["attention_id"] for one in found]
+
+
+def test_a_finding_is_told_once_and_again_only_if_it_began_anew_hours_later(lake):
+    def at(hours, since):
+        now = NOON + hours * HOUR
+        show(lake, [finding("offline 1", since=NOON + since * HOUR, as_of_at=now)])
+        return tell(lake, now)
+
+    first, still, soon, later = at(0, -1), at(1, -1), at(3, 2), at(7, 6)
+
+    assert (first, still, soon, later) == (["offline 1"], [], [], ["offline 1"])
+
+
+def test_short_trouble_passes_untold(lake):
+    show(lake, [finding("offline 1", since=NOON - timedelta(minutes=9))])
+
+    assert names(lake) == []
+    assert names(lake, wait_minutes=9) == ["offline 1"]
+
+
+def test_an_outage_takes_its_devices_along(lake):
+    parts = [finding(f"offline {n}", parent_id="outage carrier Red") for n in range(5)]
+    show(lake, [finding("outage carrier Red", devices=5, router_name=None), *parts])
+    told = tell(lake)
+    show(lake, [{**one, "parent_id": None} for one in parts[:3]])
+
+    assert told == ["outage carrier Red"]
+    assert names(lake) == []
+
+
+def test_a_place_is_told_of_what_it_wants(lake):
+    show(
+        lake,
+        [
+            finding("offline 1", group_name="Buses"),
+            finding("offline 2", rank=2, group_name="Shops"),
+            finding("licence 3", since=None),
+            finding("outage carrier Red", router_name=None),
+            finding("offline 4", group_name="Shops", parent_id="outage carrier Red"),
+        ],
+    )
+
+    assert names(lake) == ["outage carrier Red", "offline 1", "licence 3"]
+    assert names(lake, severity="soon", reasons="offline") == ["offline 1", "offline 2"]
+    assert names(lake, groups="BUSES") == ["offline 1"]
+    assert names(lake, groups="shops, other") == ["outage carrier Red"]
+
+
+def test_nobody_is_told_of_what_somebody_has_acknowledged(lake):
+    show(lake, [finding("offline 1"), finding("offline 2")])
+    step = NewStep(finding_ids=frozenset({"offline 1"}), step=FindingStep.ACKNOWLEDGE, actor="ann")
+    take_step(lake, step)
+
+    assert names(lake) == ["offline 2"]
+
+
+def test_a_digest_waits_for_its_hours(lake):
+    show(lake, [finding("offline 1")])
+    tell(lake, digest_hours=24)
+    show(lake, [finding("offline 1"), finding("offline 2")])
+
+    assert names(lake, NOON + 23 * HOUR, digest_hours=24) == []
+    assert names(lake, NOON + 24 * HOUR, digest_hours=24) == ["offline 2"]
+
+
+@pytest.mark.release
+def test_thirty_days_of_flapping_and_an_outage_are_hardly_more_messages_than_incidents(lake):
+    """Looked at hourly. An incident is open at two looks, or all devices of the outage together."""
+    chance = random.Random(7)
+    hours, outage = 30 * 24, 300
+    spells = {}  # router: half-open hours in which it is offline
+    for router in range(60):
+        at = chance.randrange(200)
+        while at < hours:
+            length = chance.choice([0.1, 0.1, 0.1, 2.5, 9.5])  # most come back within minutes
+            spells.setdefault(router, []).append((at + 0.05, at + 0.05 + length))
+            at += int(length) + chance.choice([12, 60, 300])
+    down = range(60, 80)
+    told, incidents = Counter(), set()
+    for hour in range(hours):
+        now = NOON + hour * HOUR
+        open_ = [
+            finding(f"offline {router}", since=NOON + start * HOUR, as_of_at=now)
+            for router, of_one in spells.items()
+            for start, end in of_one
+            if start <= hour - 10 / 60 and hour < end
+        ]
+        incidents |= {(one["attention_id"], one["since_at"]) for one in open_}
+        if outage < hour <= outage + 6:
+            since, name = NOON + (outage + 0.5) * HOUR, "outage carrier Red"
+            open_ += [finding(name, since=since, as_of_at=now)] if hour < outage + 5 else []
+            parent = name if hour < outage + 5 else None
+            open_ += [
+                finding(f"offline {n}", since=since, as_of_at=now, parent_id=parent) for n in down
+            ]
+            incidents.add((name, since))
+        show(lake, open_)
+        since = {one["attention_id"]: one["since_at"] for one in open_}
+        told.update((name, since[name]) for name in tell(lake, now))
+
+    assert set(told) == incidents
+    assert sum(told.values()) <= 1.2 * len(incidents)
+    assert len(incidents) > 100
+
+
+class Web(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append(json.loads(body))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_): ...
+
+
+class Mail(socketserver.StreamRequestHandler):
+    def handle(self):
+        def say(text):
+            self.wfile.write(f"{text}\r\n".encode())
+
+        say("220 here")
+        while line := self.rfile.readline():
+            word = line[:4].upper()
+            if word == b"DATA":
+                say("354 go on")
+                text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                self.server.received.append(text.decode())
+            say("221 bye" if word == b"QUIT" else "250 yes")
+            if word == b"QUIT":
+                return
+
+
+@pytest.fixture
+def web():
+    yield from served(HTTPServer(("127.0.0.1", 0), Web))
+
+
+@pytest.fixture
+def mail():
+    yield from served(socketserver.TCPServer(("127.0.0.1", 0), Mail))
+
+
+def served(server):
+    server.received, server.status = [], 200
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def settings_for(lake, url, **more):
+    return Settings(lake=lake.path, notify={"ops": {"url": url, **more}})
+
+
+def test_a_message_arrives_by_webhook_once_with_the_findings_in_words(lake, web):
+    hostile = "<b>evil</b>\r\nBcc: x@example.com \u202e"
+    show(lake, [finding("offline 1", router_name=hostile, group_name="Buses"), finding("x 2")])
+    settings = settings_for(lake, f"json://127.0.0.1:{web.server_port}/x")
+
+    first, second = notify(settings, now=NOON), notify(settings, now=NOON)
+
+    [message] = web.received
+    assert message["title"] == "fleetlake: 2 urgent"
+    first_line, *_ = message["message"].splitlines()
+    assert first_line == (
+        "urgent, <b>evil</b> Bcc: x@example.com \\u202e (Buses): Offline for 1 hour."
+        " Since 2026-06-15 11:00 UTC."
+    )
+    assert [len(one.findings) for one in (*first, *second)] == [2, 0]
+
+
+def test_a_message_arrives_by_mail(lake, mail):
+    show(lake, [finding("offline 1", router_name="V7 <i>")])
+    port = mail.server_address[1]
+    to = f"mailto://localhost:{port}?from=fleet@example.com&to=ops@example.com"
+
+    notify(settings_for(lake, to), now=NOON)
+
+    [text] = mail.received
+    assert "Subject: fleetlake: 1 urgent" in text
+    assert "To: ops@example.com" in text
+    page = text.partition("text/html")[2].replace("=\r\n", "").replace("&nbsp;", " ")
+    assert "V7 &lt;i&gt;" in page
+    assert "<i>" not in page
+
+
+def test_what_could_not_be_sent_is_sent_again_with_the_same_number(lake, web):
+    show(lake, [finding("offline 1")])
+    settings = settings_for(lake, f"json://user:s3cr3t-word@127.0.0.1:{web.server_port}/x")
+    web.status = 500
+    with pytest.raises(NotTold) as raised:
+        notify(settings, now=NOON)
+    web.status = 200
+    notify(settings, now=NOON)
+    notify(settings, now=NOON)
+
+    refused, taken = web.received
+    assert refused["message"] == taken["message"]
+    assert "s3cr3t" not in str(raised.value)
+    assert "ops could not be told" in str(raised.value)
+
+
+def test_a_run_killed_before_it_sent_is_made_up_for(lake, web):
+    show(lake, [finding("offline 1"), finding("offline 2")])
+    message = record(lake, "ops", untold(lake, "ops", rule(reasons="offline"), now=NOON)[:1])
+
+    notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"), now=NOON)
+    notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"), now=NOON)
+
+    assert [m["message"].count("urgent,") for m in web.received] == [1, 1]
+    assert f"Message {message.number}" in web.received[0]["message"]
+
+
+def test_a_message_of_a_killed_run_is_dropped_if_its_findings_ended(lake, web):
+    show(lake, [finding("offline 1")])
+    record(lake, "ops", untold(lake, "ops", rule(), now=NOON))
+    show(lake, [])
+
+    notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"), now=NOON)
+
+    assert web.received == []
+    assert lake.rows("select count(*) from meta.messages where sent_at is null") == [(0,)]
+
+
+def test_one_place_that_fails_keeps_no_other_from_being_told(lake, web):
+    show(lake, [finding("offline 1")])
+    good = f"json://127.0.0.1:{web.server_port}/x"
+    places = {"gone": {"url": "json://127.0.0.1:9/x"}, "ops": {"url": good}}
+    with pytest.raises(NotTold, match="gone could not be told"):
+        notify(Settings(lake=lake.path, notify=places), now=NOON)
+
+    assert len(web.received) == 1
+
+
+def test_quiet_hours_hold_messages_back(lake, web):
+    show(lake, [finding("offline 1")])
+    quiet = settings_for(lake, f"json://127.0.0.1:{web.server_port}/x", quiet="11-13")
+
+    notify(quiet, now=NOON)
+    before = len(web.received)
+    notify(quiet, now=NOON + HOUR)
+
+    assert (before, len(web.received)) == (0, 1)
+
+
+def test_two_at_once_send_once(lake, web):
+    show(lake, [finding("offline 1")])
+    with notify_lock(lake.path), pytest.raises(StreamBusy):
+        notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"), now=NOON)
+
+    assert web.received == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"quiet": "25-3"}, {"time_zone": "Mars/Base"}, {"severity": "huge"}, {"colour": "red"}],
+    ids=str,
+)
+def test_a_wrong_rule_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        rule(**wrong)
+
+
+def test_an_address_that_nothing_sends_to_is_named_by_its_setting():
+    with pytest.raises(SettingsError, match="FLEETLAKE_NOTIFY__OPS__URL"):
+        send_test("ops", NotifyRule(url="nothing"))
+
+
+def test_the_command_shows_what_it_would_tell_and_sends_a_test(lake, web, monkeypatch):
+    show(lake, [finding("offline 1")])
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake.path))
+    monkeypatch.setenv("FLEETLAKE_NOTIFY__OPS__URL", f"json://127.0.0.1:{web.server_port}/x")
+    dry = CliRunner().invoke(app, ["notify", "--dry-run"]).output
+    test = CliRunner().invoke(app, ["notify", "--test", "ops"]).output
+    sent = CliRunner().invoke(app, ["notify"]).output
+
+    assert dry == "ops: would be told of 1 finding (fleetlake: 1 urgent).\n"
+    assert test == "ops took a test message.\n"
+    assert sent == "ops: told of 1 finding.\n"
+    assert [m["title"] for m in web.received] == ["fleetlake: test", "fleetlake: 1 urgent"]
