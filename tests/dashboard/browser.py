@@ -26,7 +26,8 @@ PAGES = (
     f"/batteries?last=all&router={ROUTER}",
     "/batteries?last=all",
     f"/device?last=all&router={ROUTER}",
-    "/device",
+    "/devices",
+    "/devices?behind=yes&sort=-firmware_version",
     "/usage?last=all",
     "/alerts?last=all",
     "/changes?last=all",
@@ -197,14 +198,55 @@ def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
 
 
 def titles_follow(watched: Watched) -> Iterator[dict[str, Any]]:
-    """Yield what the page of a device is called, with a device and without one."""
+    """Yield what the page of a device is called, and where it leads without one."""
     heading = watched.page.locator("h1")
     watched.open("/device?router=1000007")
     named = heading.inner_text()
     watched.page.locator("#filters button", has_text="Clear").click()
     watched.settle()
-    is_right = (named, heading.inner_text()) == ("V700-Boise-00007", "Device")
+    watched.page.wait_for_url("**/devices?*")
+    watched.settle()
+    is_right = (named, heading.inner_text()) == ("V700-Boise-00007", "Devices")
     yield {"act": "the page of a device has its name until it is cleared", "is_right": is_right}
+
+
+def devices_found(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield how people find devices in the inventory, from a number of Now to one device."""
+    page = watched.page
+    watched.open("/now")
+    count = page.locator(".card", has_text="Behind on firmware").locator("dd").inner_text()
+    page.locator(".card", has_text="Behind on firmware").locator("a").click()
+    page.wait_for_url("**/devices?*")
+    watched.settle()
+    rows = page.locator("#list .body tbody tr")
+    titled = page.locator("#list h2").inner_text()
+    yield {
+        "act": "a number of Now leads to exactly those devices",
+        "is_right": (titled, rows.count()) == (f"{count} devices", int(count)),
+    }
+
+    facet = page.locator(".facets fieldset", has_text="State").get_by_role("button").first
+    wanted = facet.locator(".count").inner_text()
+    facet.click()
+    watched.settle()
+    is_right = rows.count() == int(wanted) < int(count) and "state=" in page.url
+    yield {"act": "a facet says how many devices it leaves", "is_right": is_right}
+
+    page.locator(".chips button", has_text="Clear all").click()
+    watched.settle()
+    page.locator("#list .finder").type("V700-Boi")
+    page.wait_for_timeout(600)
+    watched.settle()
+    is_right = "V700-Boise-00007" in rows.first.inner_text() and "search=V700" in page.url
+    is_right = is_right and page.evaluate("document.activeElement.value") == "V700-Boi"
+    yield {"act": "a search narrows the devices as one types", "is_right": is_right}
+
+    watched.open("/devices")
+    page.locator("#list thead button", has_text="Since").click()
+    watched.settle()
+    sorted_by = page.locator("#list th[aria-sort=ascending]").inner_text()
+    is_right = "sort=state_updated_at" in page.url and sorted_by == "Since"
+    yield {"act": "the server sorts the devices", "is_right": is_right}
 
 
 def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
@@ -313,6 +355,7 @@ def main() -> None:
         acts = (
             filters_work(watched),
             titles_follow(watched),
+            devices_found(watched),
             choices_work(watched),
             columns_chosen(watched),
             narrow_works(narrow),

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fleetlake.dashboard import web_app
 from fleetlake.dashboard.page_shell import login_html, page_html
 from fleetlake.dashboard.panels import dashboard_pages
+from tests.dashboard.asking import ask
 
 GIVEN = {"account": "7", "group": "8", "router": "9", "carrier": 'A & "B"', "last": "30d"}
 FAILOVER = dashboard_pages()["failover"]
@@ -38,7 +39,8 @@ def test_the_menu_keeps_the_filters_and_marks_the_page():
     links = Tags(page_html(FAILOVER, GIVEN | {"day": "2026-06-01"})).found["a"]
 
     pages = [one for one in links if one["href"].startswith("/") and "?" in one["href"]]
-    assert len(pages) == sum(page.is_listed for page in dashboard_pages().values())
+    shown = [one for one in dashboard_pages().values() if one.is_listed and not one.under]
+    assert len(pages) == len(shown)
     for link in pages:
         assert dict(parse_qsl(urlsplit(link["href"]).query)) == GIVEN
     assert [urlsplit(one["href"]).path for one in pages if "aria-current" in one] == ["/failover"]
@@ -100,3 +102,14 @@ def test_the_answers_kept_for_the_next_reader_are_few_and_small(tmp_path, monkey
 
     kept = dashboard._kept  # noqa: SLF001
     assert {name: document for (_, name), document in kept.items()} == {"b": b"22", "c": b"55555"}
+
+
+def test_the_page_of_one_device_is_under_the_list_of_devices_and_leads_there_without_one(app):
+    menu = Tags(page_html(dashboard_pages()["device"], {"router": "9"})).found["a"]
+
+    here = [urlsplit(one["href"] or "").path for one in menu if "aria-current" in one]
+    assert here == ["/devices"]
+    assert "/device" not in [urlsplit(one["href"] or "").path for one in menu]
+    bare = ask(app, "/device", {"account": 7})
+    assert (bare.status_code, bare.headers["location"]) == (307, "/devices?account=7")
+    assert ask(app, "/device", {"router": 9}).status_code == 200

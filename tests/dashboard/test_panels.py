@@ -33,6 +33,7 @@ NOBODY = {
     "group": 9,
     "router": 9,
     "carrier": "nobody",
+    **dict.fromkeys(("state", "product", "firmware", "behind", "risk", "licence"), "none"),
     "search": "no such name",
     "from": "2030-01-01",
     "to": "2001-01-01",
@@ -229,3 +230,35 @@ def test_the_lineage_names_the_marts_that_the_pages_show():
 
     shown = {mart for panel in PANELS for mart in panel.marts} - {*SNAPSHOT_TABLES}
     assert exposed["depends_on"] == [f"ref('{mart}')" for mart in sorted(shown)]
+
+
+FACETS = {
+    "state": "connection_state",
+    "behind": "if(is_behind_on_firmware, 'yes', 'no')",
+    "product": "product_name",
+    "firmware": "firmware_version",
+    "carrier": "carrier",
+    "account": "account_id",
+    "group": "group_id",
+}
+
+
+@pytest.mark.parametrize("given", [{}, {"state": "online", "account": 10}, {"behind": "yes"}])
+def test_a_facet_counts_the_devices_that_its_choice_would_leave(app, world, given):
+    facets = rows_of(ask(app, "/api/devices/facets", given))
+
+    for name, column in FACETS.items():
+        others = [f"{FACETS[one]} = '{value}'" for one, value in given.items() if one != name]
+        wanted = world.sql(
+            f"select {column}::varchar, count(*) from device_inventory"
+            f" where {' and '.join(others or ['true'])} and {column} is not null group by 1"
+        )
+        found = {row["value"]: row["devices"] for row in facets if row["facet"] == name}
+        assert {value: count for value, count in found.items() if count} == dict(wanted), name
+
+
+def test_a_choice_of_any_facet_leaves_as_many_devices_as_the_facet_says(app):
+    for facet in rows_of(ask(app, "/api/devices/facets")):
+        rows = rows_of(ask(app, "/api/devices/list", {facet["facet"]: facet["value"]}))
+
+        assert len(rows) == facet["devices"] == rows[0]["devices"], facet

@@ -23,6 +23,7 @@ PAGE_KEYS: Mapping[str, type] = {
     "about": str,
     "order": int,
     "is_listed": bool,
+    "under": str,
     "filters": list,
     "panels": dict,
 }

@@ -110,11 +110,12 @@ def _document(title: str, body: str, *, slug: str) -> str:
 def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
     query = f"?{urlencode(kept)}" if kept else ""
     here = ' aria-current="page"'
+    shown = current.under or current.slug
     return "".join(
-        f'<li><a href="/{page.slug}{html.escape(query)}"{here if page is current else ""}>'
+        f'<li><a href="/{page.slug}{html.escape(query)}"{here if page.slug == shown else ""}>'
         f"{html.escape(page.title)}</a></li>"
         for page in dashboard_pages().values()
-        if page.is_listed
+        if page.is_listed and not page.under
     )
 
 

@@ -117,7 +117,7 @@ class Panel:
             raise UsageError(f"Choose a {' and a '.join(missing)} first.")
         conditions = [f"and ({self._condition(name)})" for name in self.filters if name in given]
         sql = self.sql.replace("{filters}", " ".join(conditions)).rstrip("; \n")
-        sql = sql.replace("{order}", _order(given.get("sort")))
+        sql = sql.replace("{order}", _order(given.get("sort", self.draw.get("sort"))))
         _parameters(sql, remedy="Write one SELECT, with `where true` before {filters}.")
         sql = f"{sql}\nlimit {rows:d}"
         used = _parameters(sql, remedy="Leave out LIMIT: the key `limit` is for it.")
@@ -152,7 +152,8 @@ def _parameters(sql: str, *, remedy: str) -> set[str]:
 class DashboardPage:
     """A page: what it answers, the filters it offers, its panels in order, and its file's faults.
 
-    The file is the project's own, or empty for a shipped page.
+    The file is the project's own, or empty for a shipped page. A page of one thing is `under` the
+    page that lists them: it is not in the menu, and leads there until a thing is chosen.
     """
 
     slug: str
@@ -162,6 +163,7 @@ class DashboardPage:
     order: int = OWN_ORDER
     filters: tuple[str, ...] = ()
     is_listed: bool = True
+    under: str = ""
     file: Path | None = None
     faults: tuple[Fault, ...] = ()
 

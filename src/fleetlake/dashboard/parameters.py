@@ -91,6 +91,7 @@ PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "day": date.fromisoformat,
     "at": instant,
     "search": _text,
+    **dict.fromkeys(("state", "product", "firmware", "behind", "risk", "licence"), _text),
     "table": _name,
     "sort": _name,
     "zoom": _number,

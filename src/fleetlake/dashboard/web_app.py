@@ -8,7 +8,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import orjson
 import pyarrow as pa
@@ -176,6 +176,9 @@ class Dashboard:
         if page is None or not page.is_listed:
             what, remedy = "There is no such page.", "Go back to the start page."
             return HTMLResponse(problem_html(what, remedy), 404)
+        given = request.query_params
+        if page.under and not given.get("router"):
+            return RedirectResponse(f"/{page.under}?{urlencode(dict(given))}")
         return HTMLResponse(page_html(page, request.query_params), headers=_FRESH)
 
     async def login(self, request: Request) -> Response:

@@ -38,7 +38,9 @@ export function linkTo(page, changes) {
   const kept = new URLSearchParams();
   for (const name of KEPT) if (given.get(name)) kept.set(name, given.get(name));
   for (const [name, value] of Object.entries(changes)) kept.set(name, value);
-  return `${page}?${kept}`;
+  const [path, more] = page.split("?");
+  for (const [name, value] of new URLSearchParams(more)) kept.set(name, value);
+  return `${path}?${kept}`;
 }
 
 export function toInput(iso) {

@@ -1,6 +1,7 @@
 // Fills the panels of a page, and again when the view or the published snapshot changes.
-import { form, query } from "./address.js";
+import { form, linkTo, query } from "./address.js";
 import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
+import { drawDevices, drawFacets } from "./devices.js";
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
@@ -13,6 +14,8 @@ const DRAWN = {
   table: drawTable,
   cards: drawCards,
   facts: drawFacts,
+  facets: drawFacets,
+  devices: drawDevices,
   inbox: drawInbox,
   bars: drawBars,
   heat: drawHeat,
@@ -97,8 +100,9 @@ async function draw(panel, data, given, text) {
   const offered = [...new Set(ignored)].filter((name) => form()?.elements[name === "time" ? "last" : name] && !(name !== "carrier" && given.get("router") && data.applied.includes("router") && name !== "time"));
   const note = offered.length && given.size ? el("p", { class: "note" }, `Not filtered by ${offered.join(" or ")}.`) : null;
   let content;
-  panel.section.classList.toggle("quiet", !data.rows && panel.kind !== "map");
-  if (!data.rows && panel.kind !== "map") content = [el("p", { class: "hint" }, panel.empty)];
+  const isEmpty = !data.rows && !["map", "devices"].includes(panel.kind);
+  panel.section.classList.toggle("quiet", isEmpty);
+  if (isEmpty) content = [el("p", { class: "hint" }, panel.empty)];
   else {
     const width = panel.body.clientWidth;
     content = await DRAWN[panel.kind](data, { ...panel, width, given, read: (path, more) => read({ path }, query(more)), load: loadNamed });
@@ -132,6 +136,10 @@ function loadNamed(names) {
 }
 
 function loadAll(options = {}) {
+  if (document.documentElement.dataset.page === "device" && !query().get("router")) {
+    location.replace(linkTo("/devices", {})); // a page of one device
+    return;
+  }
   drawn = status?.snapshot;
   describe();
   setTimeout(describe, 500); // the router's name arrives from the server

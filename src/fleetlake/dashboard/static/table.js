@@ -48,8 +48,8 @@ export function wrapped(text) {
 export const firstRows = (wide) => (innerWidth > 600 ? wide : Math.ceil(wide / 4));
 
 // A table too wide for its place gets closer cells. If that is not enough, `drop` leaves out the
-// last columns one by one.
-export function fitted(scroll, drop = null) {
+// last columns one by one; at once, if each row is to stay `isOneLine`.
+export function fitted(scroll, drop = null, isOneLine = false) {
   let before = 0;
   new ResizeObserver(() => {
     if (scroll.clientWidth === before) return;
@@ -57,7 +57,7 @@ export function fitted(scroll, drop = null) {
     scroll.classList.remove("tight");
     const isTooWide = () => scroll.scrollWidth > scroll.clientWidth + 1;
     if (drop) drop(null);
-    if (isTooWide()) scroll.classList.add("tight");
+    if (isTooWide() && !isOneLine) scroll.classList.add("tight");
     if (drop) drop(isTooWide);
     else if (isTooWide()) scroll.scrollLeft = scroll.scrollWidth; // the newest days stand last
   }).observe(scroll);
@@ -159,7 +159,7 @@ function columnChoice(path, columns, isShown, chosen) {
   return el("details", { class: "menu" }, el("summary", {}, "Columns"), el("div", {}, boxes, reset));
 }
 
-export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null, path = "", isWhole = true } = {}) {
+export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null, path = "", isWhole = true, tools = [], sorted = null, onSort = null, isOneLine = false } = {}) {
   const columns = shownColumns(data, draw);
   const body = el("tbody");
   const first = firstRows(draw.first_rows || FIRST_ROWS);
@@ -171,6 +171,10 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
     const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
     const head = el("th", { scope: "col", class: isNumeric(column.kind) ? "number" : null }, button);
     button.addEventListener("click", () => {
+      if (onSort) {
+        onSort(column.name);
+        return;
+      }
       const isSame = state.sort?.name === column.name;
       state.sort = { name: column.name, descending: isSame ? !state.sort.descending : isNumeric(column.kind) || column.kind === "instant" };
       fillBody();
@@ -178,7 +182,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
     return head;
   });
   function fillBody() {
-    const rows = order(data, state.sort, rowsWith(data, columns, state.find));
+    const rows = order(data, onSort ? null : state.sort, rowsWith(data, columns, isWhole ? state.find : ""));
     const count = Math.min(rows.length, state.rows || (rows.length <= first + spareRows() ? rows.length : first));
     body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
       columns.map((column, i) => {
@@ -186,8 +190,9 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
         return el(i ? "td" : "th", { scope: i ? null : "row", "data-label": i ? column.label : null, class: `${isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : ""} ${cell === "–" ? "none" : ""}` }, cell);
       }))));
     heads.forEach((head, i) => {
-      const isSorted = state.sort?.name === columns[i].name;
-      if (isSorted) head.setAttribute("aria-sort", state.sort.descending ? "descending" : "ascending");
+      const by = sorted || state.sort;
+      const isSorted = by?.name === columns[i].name;
+      if (isSorted) head.setAttribute("aria-sort", by.descending ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
     more.replaceChildren();
@@ -215,20 +220,20 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
       hide();
     }
     const names = columns.filter((column) => !isShown(column)).map((column) => column.label);
-    left.textContent = names.length && !kept.length ? `Not shown: ${names.join(", ")}.` : "";
+    left.textContent = names.length && !kept.length && !isOneLine ? `Not shown: ${names.join(", ")}.` : "";
     left.hidden = !left.textContent;
     choice.replaceChildren(names.length || kept.length ? columnChoice(path, columns, isShown, again) : "");
   }
   const choice = el("span", {});
-  const table = el("table", { class: finder ? "rows" : "rows few" }, el("thead", {}, el("tr", {}, heads)), body);
+  const table = el("table", { class: `rows ${finder || onSort ? "" : "few"} ${isOneLine ? "one-line" : ""}` }, el("thead", {}, el("tr", {}, heads)), body);
   const scroll = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, table);
   function again() {
     drop(null);
-    scroll.classList.toggle("tight", scroll.scrollWidth > scroll.clientWidth + 1);
+    scroll.classList.toggle("tight", !isOneLine && scroll.scrollWidth > scroll.clientWidth + 1);
     choice.querySelector("details").open = true;
   }
   fillBody();
-  return [el("div", { class: "table-tools" }, finder, choice), fitted(scroll, drop), left, more];
+  return [el("div", { class: "table-tools" }, finder, tools, choice), fitted(scroll, drop, isOneLine), left, more];
 }
 
 export function drawCards(data, { draw = {} } = {}) {
