@@ -253,3 +253,23 @@ def test_a_routers_cost_of_a_month_is_the_sum_of_all_its_episodes(app, world, ti
         month: pytest.approx(cost) for month, cost in expected.items()
     }
     assert expected
+
+
+def test_the_days_of_a_trend_are_those_of_the_daily_marts(app, world):
+    shown = rows_of(ask(app, "/api/now/trends"))
+
+    [(newest,)] = world.sql("select max(newest_event_at)::date from pipeline_freshness")
+    marts = {
+        "Failovers": ("failover_daily", "failover_date", "episodes_started"),
+        "Time on a backup": ("failover_daily", "failover_date", "backup_s"),
+        "Time offline": ("device_availability_daily", "available_date", "offline_s"),
+        "Alerts": ("alert_volume", "alert_date", "alerts"),
+    }
+    for measure, (mart, date, column) in marts.items():
+        days = dict(world.sql(f"select {date}::varchar, sum({column}) from {mart} group by all"))
+        its = [row for row in shown if row["measure"] == measure]
+        assert {row["trend_date"]: row["value"] for row in its} == pytest.approx(
+            {row["trend_date"]: float(days.get(row["trend_date"], 0)) for row in its}
+        )
+        assert [row["trend_date"] for row in its if row["is_unfinished"]] == [newest.isoformat()]
+        assert any(row["value"] for row in its)

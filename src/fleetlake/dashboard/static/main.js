@@ -6,6 +6,7 @@ import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
 import { drawInbox } from "./inbox.js";
+import { drawTrends } from "./trend.js";
 import { startMenus } from "./menus.js";
 import { deviceName, drawCards, drawFacts, drawTable } from "./table.js";
 import { drawBrowse, drawTables } from "./tables.js";
@@ -17,6 +18,7 @@ const DRAWN = {
   facets: drawFacets,
   devices: drawDevices,
   inbox: drawInbox,
+  trends: drawTrends,
   bars: drawBars,
   heat: drawHeat,
   calendar: drawCalendar,

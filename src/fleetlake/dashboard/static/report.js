@@ -5,6 +5,7 @@ import { instant, zoneName } from "./format.js";
 import { drawSeries } from "./series.js";
 import { drawDrives, drawOutlineMap } from "./outline_map.js";
 import { drawInbox } from "./inbox.js";
+import { drawTrends } from "./trend.js";
 import { drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
@@ -12,6 +13,7 @@ const DRAWN = {
   cards: drawCards,
   facts: drawFacts,
   inbox: drawInbox,
+  trends: drawTrends,
   bars: drawBars,
   heat: drawHeat,
   lanes: drawLanes,
