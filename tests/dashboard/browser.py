@@ -249,6 +249,68 @@ def devices_found(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "the server sorts the devices", "is_right": is_right}
 
 
+def keys_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do without a mouse: the palette, the rows of a list, the help."""
+    page = watched.page
+    watched.open("/now")
+    page.keyboard.press("/")
+    page.keyboard.type("V700-Boi")
+    page.wait_for_timeout(600)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/device?*")
+    yield {"act": "the palette leads to a device", "is_right": "router=1000007" in page.url}
+
+    watched.settle()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("batter")
+    page.wait_for_timeout(600)
+    found = page.locator(".palette li").all_inner_texts()
+    page.keyboard.press("ArrowDown")
+    at = page.locator(".palette li[aria-selected=true]").inner_text()
+    page.keyboard.press("Escape")
+    kinds = {text.split("\n")[-1] for text in found}
+    is_right = {"page", "reason"} <= kinds and at == found[1]
+    is_right = is_right and page.locator("dialog").count() == 0
+    yield {"act": "the palette has pages and reasons, and Escape closes it", "is_right": is_right}
+
+    watched.open("/devices")
+    page.locator("h1").click()
+    second = page.locator("#list .body tbody tr").nth(1).locator("a").get_attribute("href")
+    for key in ("j", "j", "j", "k", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/device?*")
+    is_right = page.url.endswith(second or "none")
+    yield {"act": "j and k choose a row, and Enter opens it", "is_right": is_right}
+
+    watched.open("/now")
+    page.evaluate("addEventListener('finding', ({ detail }) => { window.pressed = detail.key; })")
+    for key in ("j", "a"):
+        page.keyboard.press(key)
+    is_right = page.evaluate("window.pressed") == "a"
+    page.locator("#f-search").press("a")
+    yield {
+        "act": "a key acts on the row that has the focus, and not while one types",
+        "is_right": is_right and page.locator("#f-search").input_value() == "a",
+    }
+
+    page.locator("h1").click()
+    page.keyboard.press("?")
+    told = page.locator("dialog.keys").inner_text()
+    axe = watched.found()["axe"]
+    is_right = "acknowledge" in told and axe == []
+    yield {"act": "a question mark shows the keys", "is_right": is_right}
+
+    page.goto(f"{watched.url}/alerts?kiosk=5&pages=alerts,data&last=all")
+    before = page.locator("nav").is_visible()
+    page.wait_for_url("**/data?*", timeout=15_000)
+    watched.settle()
+    problems = page.locator(".problem").count()
+    page.keyboard.press("Escape")
+    page.wait_for_url(lambda address: "kiosk" not in address)
+    is_right = (before, problems, page.locator("nav").is_visible()) == (False, 0, True)
+    yield {"act": "a screen on a wall shows one page after another", "is_right": is_right}
+
+
 def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     """Yield what people choose about how values are shown."""
     page = watched.page
@@ -356,6 +418,7 @@ def main() -> None:
             filters_work(watched),
             titles_follow(watched),
             devices_found(watched),
+            keys_work(watched),
             choices_work(watched),
             columns_chosen(watched),
             narrow_works(narrow),

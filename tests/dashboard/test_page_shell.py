@@ -60,7 +60,7 @@ def test_a_page_has_a_field_for_each_of_its_filters():
     fields = [*tags.named("select", "name"), *tags.named("input", "name")]
     assert fields == ["account", "group", "carrier", "last", "router", "from", "to"]
     assert [one["value"] for one in tags.found["input"] if one.get("name") == "router"] == ["9"]
-    assert tags.named("button", "id") == ["pages", "share", "narrow"]
+    assert tags.named("button", "id") == ["pages", "search", "share", "narrow"]
     assert "form" not in Tags(page_html(dashboard_pages()["filters"], {})).found
 
 

@@ -71,8 +71,8 @@ RESERVED_SLUGS = frozenset(
     {"api", "events", "filters", "healthz", "login", "metrics", "problem", "report", "static"}
 )
 RESERVED_NAMES = frozenset(
-    {"age", "content", "fault", "filters", "menu", "narrow", "pages", "share", "shown"}
-    | {"theme", "units", "view", "zone"}
+    {"age", "content", "fault", "filters", "menu", "narrow", "pages", "search", "share"}
+    | {"shown", "theme", "units", "view", "zone"}
 )
 """Names of elements that every page has."""
 

@@ -37,6 +37,9 @@ def page_html(page: DashboardPage, given: Mapping[str, str]) -> str:
   <button type="button" id="pages" aria-expanded="false" aria-controls="menu"><span class="hidden">
 Pages; this is </span>{html.escape(page.title)}</button>
   <nav id="menu" aria-label="Pages"><ul>{_menu(page, kept)}</ul></nav>
+  <button type="button" id="search"><svg viewBox="0 0 16 16" aria-hidden="true">
+<circle cx="7" cy="7" r="4.5"/><path d="M10.5 10.5 14 14"/></svg>
+<span>Search</span> <kbd>/</kbd></button>
   <p id="age" role="status">Reading …</p>
   <details class="menu" id="view"><summary>View</summary>
   <div role="group" aria-label="How values are shown">

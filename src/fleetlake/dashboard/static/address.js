@@ -14,6 +14,7 @@ export function view() {
 // What a panel's address takes: with the range that the page has by default.
 export function query(more = {}) {
   const given = view();
+  for (const name of ["kiosk", "pages"]) given.delete(name); // of the screen, not of the data
   if (form()?.elements.last && !given.get("last") && !given.get("from") && !given.get("to")) {
     given.set("last", DEFAULT_RANGE);
   }

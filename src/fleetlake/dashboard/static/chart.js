@@ -32,7 +32,7 @@ export function drawBars(data, { draw, title, state }) {
       return el(n ? "td" : "th", { scope: n ? null : "row", "data-label": n ? columnNamed(data, name).label : null, class: isNumeric(kind) ? "number" : null }, cell);
     });
     cells.splice(labels.length, 0, bar);
-    return el("tr", {}, cells);
+    return el("tr", { tabindex: "-1", "data-row": "" }, cells);
   });
   const table = el("table", { class: "bars rows" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
   const more = el("p", { class: "more" });

@@ -6,10 +6,12 @@ import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
 import { drawInbox } from "./inbox.js";
-import { drawTrends } from "./trend.js";
+import { startKeys } from "./keys.js";
+import { startKiosk } from "./kiosk.js";
 import { startMenus } from "./menus.js";
 import { deviceName, drawCards, drawFacts, drawTable } from "./table.js";
 import { drawBrowse, drawTables } from "./tables.js";
+import { drawTrends } from "./trend.js";
 
 const DRAWN = {
   table: drawTable,
@@ -159,7 +161,7 @@ function showAge() {
   const stale = status.stale?.length ? `Could not be built again: ${status.stale.join(", ")}.` : "";
   const age = document.querySelector("#age");
   age.className = isOld || stale ? "old" : "";
-  age.textContent = stale ? "▲ Some marts are old" : `${isOld ? "▲ " : ""}Data ${ago(status.as_of)}`;
+  age.replaceChildren(isOld || stale ? "▲ " : "", ...(stale ? ["Some marts are old"] : [el("span", {}, "Data "), ago(status.as_of)]));
   const whole = `Data until ${instant(status.as_of)} (${ago(status.as_of)}), published ${ago(status.published_at)}. ${status.is_coarse ? "Coarse: places are rounded, names left out. " : ""}${stale}`;
   age.title = whole;
   document.querySelector("#data-age").textContent = whole;
@@ -231,6 +233,8 @@ addEventListener("resize", debounced(() => {
 }, 250));
 
 startMenus();
+startKeys();
+startKiosk();
 startPreferences();
 await readStatus();
 startFilters().then(describe);

@@ -184,7 +184,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   function fillBody() {
     const rows = order(data, onSort ? null : state.sort, rowsWith(data, columns, isWhole ? state.find : ""));
     const count = Math.min(rows.length, state.rows || (rows.length <= first + spareRows() ? rows.length : first));
-    body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
+    body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row), tabindex: "-1", "data-row": "" },
       columns.map((column, i) => {
         const cell = column.cell(row);
         return el(i ? "td" : "th", { scope: i ? null : "row", "data-label": i ? column.label : null, class: `${isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : ""} ${cell === "–" ? "none" : ""}` }, cell);
