@@ -11,9 +11,11 @@ import re
 import sys
 import tarfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from browser_shown import ROUTER, numbers, tiles
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -249,6 +251,56 @@ def devices_found(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "the server sorts the devices", "is_right": is_right}
 
 
+def time_chosen(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what dragging over a chart of time does to the page."""
+    page = watched.page
+    watched.open("/failover?last=30d")
+    rows = page.locator("#episodes .more").last.inner_text()
+    _drag(page, ".lanes", 0.6, 0.8)
+    watched.settle()
+    given = parse_qs(urlsplit(page.url).query)
+    chosen = datetime.fromisoformat(given["to"][0]) - datetime.fromisoformat(given["from"][0])
+    is_right = timedelta(days=5) < chosen < timedelta(days=9) and "last" not in given
+    yield {"act": "dragging over lanes chooses a time", "is_right": is_right}
+    yield {
+        "act": "the whole page has the time that was dragged over",
+        "is_right": page.locator("#episodes .more").last.inner_text() != rows
+        and page.locator("#f-from").is_visible()
+        and page.locator("#episodes").is_visible(),
+    }
+
+    page.go_back()
+    watched.settle()
+    yield {"act": "Back undoes a zoom", "is_right": "last=30d" in page.url}
+
+    watched.open(f"/device?last=30d&router={ROUTER}")
+    _drag(page, "#usage .u-over", 0.7, 0.9)
+    watched.settle()
+    given = parse_qs(urlsplit(page.url).query)
+    times = [datetime.fromisoformat(given[name][0]) for name in ("from", "to")]
+    is_right = {time.strftime("%H:%M:%S") for time in times} == {"00:00:00"}
+    is_right = is_right and timedelta(days=4) < times[1] - times[0] < timedelta(days=9)
+    yield {"act": "dragging over days chooses whole days", "is_right": is_right}
+
+    page.locator("#usage .u-over").dblclick()
+    watched.settle()
+    is_right = "from=" not in page.url and page.locator("#f-last").input_value() == "7d"
+    yield {"act": "a double click takes the zoom back", "is_right": is_right}
+
+
+def _drag(page: Page, what: str, start: float, end: float) -> None:
+    """Drag over a chart, between two shares of its width."""
+    page.locator(what).first.scroll_into_view_if_needed()
+    box = page.locator(what).first.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] - 4
+    page.mouse.move(box["x"] + start * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + (start + end) / 2 * box["width"], y)
+    page.mouse.move(box["x"] + end * box["width"], y)
+    page.mouse.up()
+
+
 def keys_work(watched: Watched) -> Iterator[dict[str, Any]]:
     """Yield what people do without a mouse: the palette, the rows of a list, the help."""
     page = watched.page
@@ -419,6 +471,7 @@ def main() -> None:
             titles_follow(watched),
             devices_found(watched),
             keys_work(watched),
+            time_chosen(watched),
             choices_work(watched),
             columns_chosen(watched),
             narrow_works(narrow),

@@ -1,12 +1,14 @@
 """The HTML of a page before its scripts run: its menu, its filters and the places of its panels."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlsplit
 
 from fleetlake.dashboard import web_app
 from fleetlake.dashboard.page_shell import login_html, page_html
 from fleetlake.dashboard.panels import dashboard_pages
+from fleetlake.dashboard.parameters import typed
 from tests.dashboard.asking import ask
 
 GIVEN = {"account": "7", "group": "8", "router": "9", "carrier": 'A & "B"', "last": "30d"}
@@ -28,11 +30,15 @@ class Tags(HTMLParser):
         return [one[attribute] for one in self.found[tag] if attribute in one]
 
 
-def chosen_range(**given: str) -> list[str | None]:
+def chosen_ranges(**given: str) -> dict[str | None, bool]:
+    """Return the ranges that a page offers, each with whether it is chosen."""
     options = Tags(page_html(FAILOVER, given)).found["option"]
-    ranges = options[next(i for i, one in enumerate(options) if one["value"] == "24h") :]
-    assert [one["value"] for one in ranges] == ["24h", "7d", "30d", "90d", "all", ""]
-    return [one["value"] for one in ranges if "selected" in one]
+    ranges = options[next(i for i, one in enumerate(options) if one["value"] == "1h") :]
+    return {one["value"]: "selected" in one for one in ranges}
+
+
+def chosen_range(**given: str) -> list[str | None]:
+    return [name for name, is_chosen in chosen_ranges(**given).items() if is_chosen]
 
 
 def test_the_menu_keeps_the_filters_and_marks_the_page():
@@ -113,3 +119,22 @@ def test_the_page_of_one_device_is_under_the_list_of_devices_and_leads_there_wit
     bare = ask(app, "/device", {"account": 7})
     assert (bare.status_code, bare.headers["location"]) == (307, "/devices?account=7")
     assert ask(app, "/device", {"router": 9}).status_code == 200
+
+
+def test_each_range_of_the_choice_begins_that_long_before_the_newest_event():
+    newest = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+    spans = {
+        name: newest - values["from"] if (values := typed({"last": name}, as_of=newest)) else None
+        for name in chosen_ranges()
+    }
+    assert spans == {
+        "1h": timedelta(hours=1),
+        "6h": timedelta(hours=6),
+        "24h": timedelta(days=1),
+        "7d": timedelta(days=7),
+        "30d": timedelta(days=30),
+        "90d": timedelta(days=90),
+        "all": None,
+        "": None,
+    }

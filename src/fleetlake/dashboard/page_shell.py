@@ -15,6 +15,8 @@ KEPT = ("account", "group", "router", "carrier", LAST, "from", "to")
 """The filters that the menu's links carry from page to page."""
 
 _RANGES = {
+    "1h": "the last hour",
+    "6h": "the last 6 hours",
     "24h": "the last 24 hours",
     "7d": "the last 7 days",
     "30d": "the last 30 days",

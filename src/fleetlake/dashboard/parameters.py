@@ -12,7 +12,7 @@ LAST = "last"
 
 LONGEST_TEXT = 200
 
-_RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
+_RANGES = {"1h": 1, "6h": 6, "24h": 24, "7d": 168, "30d": 720, "90d": 2160}
 
 
 def typed(given: Mapping[str, str], *, as_of: datetime) -> dict[str, object]:
@@ -30,8 +30,8 @@ def typed(given: Mapping[str, str], *, as_of: datetime) -> dict[str, object]:
     for name, text in given.items():
         if name != LAST and text.strip():
             values[name] = _read(name, text.strip())
-    if (days := _RANGES.get(given.get(LAST, ""))) and not values.keys() & {"from", "to"}:
-        values["from"] = as_of - timedelta(days=days)
+    if (hours := _RANGES.get(given.get(LAST, ""))) and not values.keys() & {"from", "to"}:
+        values["from"] = as_of - timedelta(hours=hours)
     return values
 
 

@@ -5,6 +5,8 @@ const FORM = ["account", "group", "router", "carrier", "last", "from", "to"];
 const KEPT = [...FORM];
 const DEFAULT_RANGE = "7d";
 
+const RANGES = { "1h": 3600e3, "6h": 6 * 3600e3, "24h": 864e5, "7d": 7 * 864e5, "30d": 30 * 864e5, "90d": 90 * 864e5 };
+
 export const form = () => document.querySelector("#filters");
 
 export function view() {
@@ -32,6 +34,23 @@ export function changeView(changes, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
   document.dispatchEvent(new CustomEvent("view", { detail: Object.keys(changes) }));
 }
+
+// The chosen time: where it begins, null for all time, and where it ends.
+export function rangeOf(given, asOf) {
+  const [from, to] = ["from", "to"].map((name) => Date.parse(given.get(name)) || null);
+  const last = from || to ? null : RANGES[given.get("last")];
+  return [from ?? (last ? asOf - last : null), to ?? asOf];
+}
+
+// A chart changes the page's time only where the page has one; a report has none.
+export const canZoom = () => Boolean(form()?.elements.last);
+
+export function zoomTo(from, to) {
+  const text = (time) => new Date(Math.round(time / 1000) * 1000).toISOString().replace(".000", "");
+  if (to - from >= 1000) changeView({ from: text(from), to: text(to), last: "" });
+}
+
+export const zoomOut = () => changeView({ from: "", to: "", last: "" });
 
 // A link to another page that keeps the filters which make sense there.
 export function linkTo(page, changes) {

@@ -1,5 +1,5 @@
 // Charts without a library: bars, heat maps and lanes, as tables and SVG.
-import { linkTo } from "./address.js";
+import { canZoom, linkTo, rangeOf, zoomTo } from "./address.js";
 import { el, svg } from "./dom.js";
 import { duration, instant, isNumeric, show } from "./format.js";
 import { badge, deviceLink, deviceName, firstRows, fitted, timeCell, wrapped } from "./table.js";
@@ -61,7 +61,7 @@ export function drawHeat(data, { draw, title, state }) {
   const { shown, count } = groups(data, laneKey, state.rows || firstRows(24));
   const days = [...new Set(data.values[draw.column])].sort();
   const step = (value) => (value === null ? "none" : draw.steps.findIndex((limit) => value >= limit - 1e-9));
-  const head = el("tr", {}, el("th", { scope: "col" }, columnNamed(data, draw.row).label), days.map((day) => el("th", { scope: "col", title: day }, day.slice(5))));
+  const head = el("tr", {}, el("th", { scope: "col" }, columnNamed(data, draw.row).label), days.map(dayHead));
   const rows = shown.map(([, indexes]) => {
     const byDay = new Map(indexes.map((i) => [data.values[draw.column][i], i]));
     return el("tr", {}, el("th", { scope: "row" }, deviceLink(data, indexes[0])), days.map((day) => {
@@ -105,12 +105,52 @@ export function drawCalendar(data, { draw, title }) {
 }
 
 function ticks(start, end, width) {
-  const sizes = [3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 864e5, 2 * 864e5, 7 * 864e5, 14 * 864e5, 30 * 864e5];
+  const sizes = [3e5, 6e5, 18e5, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 864e5, 2 * 864e5, 7 * 864e5, 14 * 864e5, 30 * 864e5];
   const wanted = Math.max(2, Math.floor(width / 110));
   const size = sizes.find((s) => (end - start) / s <= wanted) || sizes.at(-1);
   const found = [];
   for (let t = Math.ceil(start / size) * size; t < end; t += size) found.push(t);
   return { found, isHours: size < 864e5 };
+}
+
+// Dragging over the lanes chooses the time of the page.
+function dragged(picture, left, timeAt) {
+  const veil = svg("rect", { class: "veil", y: 0, height: "100%", "pointer-events": "none" });
+  let start = null;
+  let isMoved = false;
+  const place = (event) => Math.max(left, event.clientX - picture.getBoundingClientRect().left);
+  const drawVeil = (event) => {
+    const [low, high] = [start, place(event)].sort((a, b) => a - b);
+    veil.setAttribute("x", low);
+    veil.setAttribute("width", high - low);
+    return [low, high];
+  };
+  picture.addEventListener("dragstart", (event) => event.preventDefault());
+  picture.addEventListener("pointerdown", (event) => {
+    if (event.button || event.pointerType === "touch" || place(event) <= left) return;
+    [start, isMoved] = [place(event), false];
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (start === null) return;
+    const [low, high] = drawVeil(event);
+    if (isMoved || high - low < 5) return;
+    isMoved = true;
+    picture.setPointerCapture(event.pointerId);
+    picture.append(veil);
+  });
+  picture.addEventListener("pointerup", (event) => {
+    if (isMoved) zoomTo(...drawVeil(event).map(timeAt));
+    start = null;
+    veil.remove();
+  });
+  picture.addEventListener("click", (event) => { if (isMoved) event.preventDefault(); }, true); // it was no choice of a bar
+}
+
+// The heading of a day leads to that day only.
+function dayHead(day) {
+  const text = day.slice(5);
+  const next = Date.parse(`${day}T00:00:00Z`) + 864e5;
+  return el("th", { scope: "col", title: day }, canZoom() ? el("button", { type: "button", title: `Show ${day} only`, onclick: () => zoomTo(next - 864e5, next) }, text) : text);
 }
 
 export function drawLanes(data, { draw, title, state, width, given }) {
@@ -119,8 +159,8 @@ export function drawLanes(data, { draw, title, state, width, given }) {
   const asOf = data.as_of;
   const starts = data.values[draw.start];
   const ends = data.values[draw.end].map((end, i) => (open[i] ? Math.max(end ?? 0, asOf) : end ?? starts[i]));
-  const from = Date.parse(given.get("from")) || (given.get("last") !== "all" && { "24h": asOf - 864e5, "7d": asOf - 7 * 864e5, "30d": asOf - 30 * 864e5, "90d": asOf - 90 * 864e5 }[given.get("last")]) || Math.min(...starts);
-  const to = Date.parse(given.get("to")) || asOf;
+  const [chosen, to] = rangeOf(given, asOf);
+  const from = chosen ?? Math.min(...starts);
   const [height, top, left] = [26, 22, width < 600 ? 0 : 190];
   const lane = width < 600 ? height * 1.7 : height;
   const x = (time) => left + ((Math.min(Math.max(time, from), to) - from) / (to - from)) * (width - left - 8);
@@ -147,6 +187,7 @@ export function drawLanes(data, { draw, title, state, width, given }) {
       if (open[i]) picture.append(svg("rect", { ...place, fill: "url(#open)", "pointer-events": "none" }));
     }
   });
+  if (canZoom()) dragged(picture, left, (place) => from + ((place - left) / (width - left - 8)) * (to - from));
   const legend = el("p", { class: "legend" }, kinds.map((kind) => el("span", { class: "key" }, el("span", { class: "swatch", style: { background: colour(kind) } }), ` ${name(kind)}`)));
   const parts = [legend, picture];
   if (shown.length < count) {

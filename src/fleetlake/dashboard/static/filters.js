@@ -3,7 +3,7 @@ import { changeView, form, fromInput, linkTo, toInput, view } from "./address.js
 import { debounced, el } from "./dom.js";
 import { zoneName } from "./format.js";
 
-const RANGE_NAMES = { "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days", all: "all time" };
+const RANGE_NAMES = { "1h": "last hour", "6h": "last 6 hours", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days", all: "all time" };
 
 async function choices(name, given = {}) {
   const answer = await fetch(`/api/filters/${name}?${new URLSearchParams(given)}`);

@@ -1,4 +1,5 @@
 // Curves over time, drawn by uPlot: one chart per value, one curve per battery, carrier or line.
+import { canZoom, rangeOf, zoomOut, zoomTo } from "./address.js";
 import { PALETTE } from "./chart.js";
 import { el, loadScript, loadStyle } from "./dom.js";
 import { instant, isNumeric, preference, scaled, show } from "./format.js";
@@ -11,6 +12,7 @@ const load = () => {
   return loaded;
 };
 
+const DAY = 86400;
 const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
 
 function aligned(data, draw, value) {
@@ -36,13 +38,31 @@ function limitOf(data, draw, value, all, curves) {
   return label;
 }
 
+// Every chart of a page shows the chosen time, so that charts can be compared; all time is that of
+// its values.
+function shownTime(data, given, isDays, low, high) {
+  const [from, to] = rangeOf(given, data.as_of).map((time) => (time === null ? null : time / 1000));
+  if (from === null) return low === high ? [low - DAY / 2, high + DAY / 2] : [low, high];
+  return isDays ? [Math.min(Math.floor(from / DAY) * DAY, low), Math.max((Math.ceil(to / DAY) - 1) * DAY, high, low + 1)] : [from, to];
+}
+
 function tick(seconds, step, isDays) {
   if (isDays && step < 86400 && seconds % 86400) return "";
   const text = isDays ? new Date(seconds * 1000).toISOString().replace("T", " ") : instant(seconds * 1000);
   return step >= 86400 || text.slice(11, 16) === "00:00" ? text.slice(5, 10) : text.slice(11, 16);
 }
 
-function chart(data, draw, value, width) {
+// A part of a chart that was dragged over is the time of the page; of days, whole days.
+function zoom(chart, isDays) {
+  const { left, width } = chart.select;
+  chart.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  if (width < 4 || !chart.root.matches(":hover")) return; // the other charts follow the pointer, too
+  const [from, to] = [left, left + width].map((place) => chart.posToVal(place, "x"));
+  if (isDays) zoomTo(Math.round(from / DAY) * DAY * 1000, (Math.round(to / DAY) + 1) * DAY * 1000);
+  else zoomTo(from * 1000, to * 1000);
+}
+
+function chart(data, draw, value, width, given) {
   const column = data.columns.find((one) => one.name === value);
   const { kind, all, curves } = aligned(data, draw, value);
   const limit = limitOf(data, draw, value, all, curves);
@@ -58,8 +78,9 @@ function chart(data, draw, value, width) {
     height: 210,
     title: "",
     tzDate: preference("zone") === "utc" || isDays ? (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") : undefined,
-    cursor: { y: false },
-    scales: { x: { range: (_, low, high) => (all.length === 1 ? [all[0] - 43200, all[0] + 43200] : [low, high]) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
+    cursor: { y: false, sync: { key: "time" }, drag: { x: canZoom(), y: false, setScale: false }, bind: { dblclick: () => () => (canZoom() ? zoomOut() : null) } },
+    hooks: { setSelect: [(chart) => zoom(chart, isDays)] },
+    scales: { x: { range: (_, low, high) => shownTime(data, given, isDays, low ?? all[0], high ?? all.at(-1)) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
     axes: [{ ...axis, values: (_, found, __, ___, step) => found.map((seconds) => tick(seconds, step, isDays)), space: 75 }, { ...axis, size: 74, values: (_, found) => found.map(said) }],
     series: [
       { label: isDays ? "Day" : "Time", value: (_, seconds) => (seconds === null ? "–" : isDays ? new Date(seconds * 1000).toISOString().slice(0, 10) : instant(seconds * 1000)) },
@@ -79,9 +100,9 @@ function chart(data, draw, value, width) {
   return el("figure", {}, el("figcaption", { title: column.meaning }, column.label), holder);
 }
 
-export async function drawSeries(data, { draw, title, state, width }) {
+export async function drawSeries(data, { draw, title, state, width, given }) {
   await load();
-  const charts = draw.values.filter((value) => isNumeric(data.columns.find((c) => c.name === value).kind)).map((value) => chart(data, draw, value, Math.max(260, width)));
+  const charts = draw.values.filter((value) => isNumeric(data.columns.find((c) => c.name === value).kind)).map((value) => chart(data, draw, value, Math.max(260, width), given));
   const table = el("details", { class: "as-table" }, el("summary", {}, "As a table"));
   table.addEventListener("toggle", () => {
     if (table.open && table.children.length === 1) table.append(...drawTable(data, { title, state }));
