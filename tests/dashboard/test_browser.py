@@ -153,7 +153,7 @@ def test_hostile_names_are_shown_as_text(seen):
 def test_what_people_do_on_the_pages_works(seen):
     done = [found for found in seen[0] if "act" in found and "is_right" in found]
 
-    assert len(done) == 34
+    assert len(done) == 35
     assert [found["act"] for found in done if not found["is_right"]] == []
     assert done[-1]["errors"] == done[-1]["axe"] == done[-1]["foreign"] == []
 
@@ -165,7 +165,7 @@ def test_a_report_opens_as_a_file_without_an_error_or_a_request(seen):
     for found in opened:
         assert found["errors"] == found["foreign"] == found["axe"] == found["problems"] == []
         assert found["wider_by"] == 0
-        assert "Batteries to change" in found["text"]
+        assert "Replace first" in found["text"]
         assert "<script>alert('x')</script>" in found["text"]
 
 
