@@ -8,9 +8,12 @@ from fleetlake.settings import load_settings
 
 
 def tell_of_findings() -> int:
-    """Send the messages that are due; return how many places were told. What fails is logged."""
+    """Snooze what is planned, and send the messages that are due; what fails is logged.
+
+    Returns how many places were told.
+    """
     settings = load_settings()
-    if not settings.notify:
+    if not (settings.notify or settings.maintenance):
         return 0
     try:
         return sum(one.is_sent for one in notify(settings))

@@ -18,7 +18,7 @@ from fleetlake.errors import NotTold, SettingsError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import notify_lock
 from fleetlake.marts.finding_states import FindingStep, NewStep
-from fleetlake.marts.findings import take_step
+from fleetlake.marts.findings import read_findings, read_steps, take_step
 from fleetlake.notifying.notify import notify, send_test
 from fleetlake.notifying.untold import record, untold
 from fleetlake.settings import Settings
@@ -382,3 +382,58 @@ def test_the_command_shows_what_it_would_tell_and_sends_a_test(lake, web, monkey
     assert test == "ops took a test message.\n"
     assert sent == "ops: told of 1 finding.\n"
     assert [m["title"] for m in web.received] == ["fleetlake: test", "fleetlake: 1 urgent"]
+
+
+SUNDAY = datetime(2026, 6, 21, 2, tzinfo=UTC)
+NIGHT = {"hours": "22-4", "days": "sat", "groups": "buses"}
+
+
+def planned(lake, now=SUNDAY, **window):
+    settings = Settings(lake=lake.path, maintenance={"night": NIGHT | window})
+    notify(settings, now=now)
+    return {one["attention_id"]: one["state"] for one in read_findings(lake)}
+
+
+def test_findings_of_a_group_are_snoozed_in_its_maintenance_until_the_end(lake):
+    parts = [
+        finding(f"offline {n}", group_name="Buses", parent_id="outage carrier Red") for n in (1, 2)
+    ]
+    found = [finding("outage carrier Red"), *parts, finding("offline 3", group_name="Shops")]
+    for hour, expected in ((2, "snoozed"), (4, "open")):
+        at = SUNDAY.replace(hour=hour)
+        show(lake, [{**one, "as_of_at": at, "since_at": SUNDAY - 3 * HOUR} for one in found])
+        states = planned(lake)
+        assert states.pop("offline 3") == "open"
+        assert set(states.values()) == {expected}
+
+    assert {step[3] for step in read_steps(lake)} == {"maintenance night"}
+
+
+def test_a_finding_that_is_opened_again_in_a_maintenance_stays_open(lake):
+    show(lake, [finding("offline 1", group_name="buses", as_of_at=SUNDAY)])
+    planned(lake)
+    again = NewStep(finding_ids=frozenset({"offline 1"}), step=FindingStep.REOPEN, actor="ann")
+    take_step(lake, again)
+
+    assert planned(lake) == {"offline 1": "open"}
+
+
+@pytest.mark.parametrize(
+    ("window", "state"),
+    [
+        ({"days": "sun"}, "open"),
+        ({"days": "sat,sun"}, "snoozed"),
+        ({"hours": "2-3", "days": "sun"}, "snoozed"),
+        ({"hours": "0-0", "days": "sun"}, "snoozed"),
+        ({"time_zone": "Europe/Paris"}, "open"),
+        ({"time_zone": "Europe/Paris", "hours": "22-5"}, "snoozed"),
+        ({"last_day": "2026-06-19"}, "open"),
+        ({"first_day": "2026-06-20", "last_day": "2026-06-20"}, "snoozed"),
+        ({"groups": ""}, "snoozed"),
+    ],
+    ids=str,
+)
+def test_a_maintenance_is_at_its_days_and_hours(lake, window, state):
+    show(lake, [finding("offline 1", group_name="Buses", as_of_at=SUNDAY)])
+
+    assert planned(lake, **window) == {"offline 1": state}

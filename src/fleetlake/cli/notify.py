@@ -17,7 +17,8 @@ def notify(
     """Tell people about new findings, by mail or chat, each once.
 
     The places are settings: FLEETLAKE_NOTIFY__<NAME>__URL and others (docs/how-to/notify.md). Each
-    run sends at most one message to each place. The deployments do it after each build.
+    run sends at most one message to each place, and first snoozes the findings within a maintenance
+    window. The deployments do it after each build.
     """
     from fleetlake.cli.screen import console
     from fleetlake.errors import UsageError
@@ -27,7 +28,8 @@ def notify(
     from fleetlake.text.wording import counted
 
     settings, screen = load_settings(), console()
-    if not settings.notify or (test and test not in settings.notify):
+    is_unset = not (settings.notify or settings.maintenance)
+    if is_unset or (test and test not in settings.notify):
         known = f"Places are: {', '.join(settings.notify)}. " if settings.notify else ""
         raise UsageError(
             f"There is no place {test!r}." if test else "No place is named that could be told.",

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from fleetlake.errors import NotTold, SettingsError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import notify_lock
+from fleetlake.notifying.planned import snooze_planned
 from fleetlake.notifying.untold import FindingMessage, record, record_sent, unfinished, untold
 from fleetlake.settings import Settings
 from fleetlake.settings.notify_rule import NotifyRule, Severity
@@ -35,7 +36,9 @@ class Told:
 
 
 def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = None) -> list[Told]:
-    """Tell every place of its untold findings, each in one message. `is_dry` sends nothing.
+    """Tell every place of its untold findings, each in one message. `is_dry` changes nothing.
+
+    Findings within a maintenance window are snoozed first.
 
     A finding that is told counts as told whatever happens; a message whose sending failed, or was
     killed, is sent again by the next call, with the same number.
@@ -46,9 +49,11 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
     moment = now or datetime.now(UTC)
     told: list[Told] = []
     failed: list[NotTold] = []
-    if not settings.notify:
+    if not (settings.notify or settings.maintenance):
         return told
     with notify_lock(settings.lake), open_lake(settings.lake, must_exist=True) as lake:
+        if not is_dry:
+            snooze_planned(lake, settings.maintenance)
         for place, rule in settings.notify.items():
             try:
                 told.append(_tell(lake, place, rule, is_dry=is_dry, now=moment))

@@ -59,14 +59,14 @@ def untold(lake: Lake, place: str, rule: NotifyRule, *, now: datetime) -> list[d
     )
     found = read_findings(lake, state=FindingState.OPEN)
     by_id = {one["attention_id"]: one for one in found}
-    parts = _parts(found)
+    parts = parts_of(found)
     return [
         one
         for one in found
         if one["parent_id"] not in by_id
         and one["severity_rank"] <= rule.severity.rank
         and (not rule.reasons or one["reason"] in rule.reasons)
-        and _is_of_groups([one, *parts.get(one["attention_id"], ())], rule.groups)
+        and is_of_groups([one, *parts.get(one["attention_id"], ())], rule.groups)
         and _is_due(one, told.get(one["attention_id"]), rule)
     ]
 
@@ -74,7 +74,7 @@ def untold(lake: Lake, place: str, rule: NotifyRule, *, now: datetime) -> list[d
 def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> FindingMessage:
     """Record a message that is about to be sent, with the devices of the outages in it."""
     message = FindingMessage(number=uuid4().hex[:12], findings=findings)
-    parts = _parts(read_findings(lake, state=FindingState.OPEN))
+    parts = parts_of(read_findings(lake, state=FindingState.OPEN))
     within = [part for one in findings for part in parts.get(one["attention_id"], ())]
     with commit_lock(lake.path), lake.transaction():
         lake.execute(
@@ -98,7 +98,7 @@ def record_sent(lake: Lake, place: str, message: FindingMessage, *, now: datetim
         )
 
 
-def _parts(found: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def parts_of(found: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return the findings of each outage."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for one in found:
@@ -107,7 +107,8 @@ def _parts(found: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return parts
 
 
-def _is_of_groups(findings: Sequence[dict[str, Any]], groups: Sequence[str]) -> bool:
+def is_of_groups(findings: Sequence[dict[str, Any]], groups: Sequence[str]) -> bool:
+    """Return whether a finding is of one of the groups, by name in any case; no groups mean all."""
     wanted = {group.casefold() for group in groups}
     return not wanted or any((one["group_name"] or "").casefold() in wanted for one in findings)
 

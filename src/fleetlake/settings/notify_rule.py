@@ -22,7 +22,12 @@ def _listed(value: object) -> object:
     return value
 
 
-_Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""Names, also as one text with commas."""
+
+ZoneName = Annotated[str, AfterValidator(_zone)]
+HOURS = r"^([01]?\d|2[0-3])-([01]?\d|2[0-3])$"
+"""Hours of a day, such as 22-7."""
 
 
 class Severity(StrEnum):
@@ -45,13 +50,13 @@ class NotifyRule(BaseModel):
 
     url: SecretStr
     severity: Severity = Severity.URGENT
-    reasons: _Names = ()
-    groups: _Names = ()
+    reasons: Names = ()
+    groups: Names = ()
     wait_minutes: float = Field(10, ge=0, le=24 * 60)
     again_hours: float = Field(6, ge=0, le=24 * 366)
     digest_hours: float = Field(0, ge=0, le=24 * 31)
-    quiet: str = Field("", pattern=r"^(([01]?\d|2[0-3])-([01]?\d|2[0-3]))?$")
-    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    quiet: str | None = Field(None, pattern=HOURS)
+    time_zone: ZoneName = "UTC"
 
     def is_quiet(self, now: datetime) -> bool:
         """Return whether an instant is within the quiet hours, by the rule's own time zone.

@@ -35,6 +35,7 @@ from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
+from fleetlake.settings.maintenance_window import MaintenanceWindow
 from fleetlake.settings.notify_rule import NotifyRule
 from fleetlake.settings.vendor_words import (
     KEY_HEADERS,
@@ -186,6 +187,12 @@ class Settings(BaseSettings):
     )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
+    )
+    maintenance: dict[str, MaintenanceWindow] = Field(
+        {},
+        description="Times in which trouble is expected, as FLEETLAKE_MAINTENANCE__<NAME>__<KEY>: "
+        "HOURS (22-4), GROUPS, DAYS (sat,sun), FIRST_DAY, LAST_DAY, TIME_ZONE. Findings are "
+        "snoozed until the end",
     )
     notify: dict[str, NotifyRule] = Field(
         {},

@@ -1,0 +1,58 @@
+"""Times in which trouble is expected: when, and of which groups."""
+
+from datetime import date, datetime, time, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from fleetlake.settings.notify_rule import HOURS, Names, ZoneName
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def _known_days(value: tuple[str, ...]) -> tuple[str, ...]:
+    days = tuple(day.lower() for day in value)
+    if unknown := [day for day in days if day not in _DAYS]:
+        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(_DAYS)}")
+    return days
+
+
+class MaintenanceWindow(BaseModel):
+    """A time that recurs. Empty `groups` and `days` mean all; equal hours mean the whole day.
+
+    A window that passes midnight belongs to the day on which it begins.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hours: str = Field(pattern=HOURS)
+    groups: Names = ()
+    days: Annotated[Names, AfterValidator(_known_days)] = ()
+    first_day: date | None = None
+    last_day: date | None = None
+    time_zone: ZoneName = "UTC"
+
+    def end_of(self, moment: datetime) -> datetime | None:
+        """Return when the window that holds a moment ends; None outside of one.
+
+        >>> from datetime import UTC
+        >>> window = MaintenanceWindow(hours="22-4", days="sat")  # 2026-06-20 is a Saturday
+        >>> [window.end_of(datetime(2026, 6, day, 3, tzinfo=UTC)) for day in (20, 21)]
+        [None, datetime.datetime(2026, 6, 21, 4, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC'))]
+        """
+        zone = ZoneInfo(self.time_zone)
+        local = moment.astimezone(zone)
+        begin, end = map(int, self.hours.split("-"))
+        for day in (local.date() - timedelta(days=1), local.date()):
+            starts_at = datetime.combine(day, time(begin), zone)
+            ends_on = day if begin < end else day + timedelta(days=1)
+            ends_at = datetime.combine(ends_on, time(end), zone)
+            if starts_at <= local < ends_at and self._has(day):
+                return ends_at
+        return None
+
+    def _has(self, day: date) -> bool:
+        is_after = self.first_day is None or day >= self.first_day
+        is_before = self.last_day is None or day <= self.last_day
+        return is_after and is_before and (not self.days or _DAYS[day.weekday()] in self.days)
