@@ -45,6 +45,7 @@ export function openPalette() {
   let found = [];
   let at = 0;
   let asked = 0;
+  let shownFor = null; // the text that the list is of
 
   function choose(place) {
     at = Math.max(0, Math.min(place, found.length - 1));
@@ -63,19 +64,26 @@ export function openPalette() {
 
   const look = async () => {
     const mine = (asked += 1);
+    const written = input.value;
     const text = input.value.trim().toLowerCase();
     const [others, devices] = await Promise.all([known, text ? rows("routers", { search: input.value.trim().slice(0, 200) }) : []]);
     if (mine !== asked) return;
+    shownFor = written;
     const named = devices.map(([id, name]) => ({ kind: "device", text: name || `router ${id}`, href: linkTo("/device", { router: id }) }));
     const rest = matching(others, text);
     show([...rest.filter((one) => one.kind === "page"), ...named.slice(0, text ? MOST - 4 : 0), ...rest.filter((one) => one.kind !== "page")]);
   };
 
   input.addEventListener("input", debounced(look, 100));
+  async function go() {
+    if (shownFor !== input.value) await look(); // Enter came before the answer
+    if (found[at]) location.assign(found[at].href);
+  }
+
   input.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) choose(at + step);
-    else if (event.key === "Enter" && found[at]) location.assign(found[at].href);
+    else if (event.key === "Enter") go();
     else return;
     event.preventDefault();
   });

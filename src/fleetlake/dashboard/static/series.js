@@ -80,7 +80,7 @@ function chart(data, draw, value, width, given) {
     tzDate: preference("zone") === "utc" || isDays ? (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") : undefined,
     cursor: { y: false, sync: { key: "time" }, drag: { x: canZoom(), y: false, setScale: false }, bind: { dblclick: () => () => (canZoom() ? zoomOut() : null) } },
     hooks: { setSelect: [(chart) => zoom(chart, isDays)] },
-    scales: { x: { range: (_, low, high) => shownTime(data, given, isDays, low ?? all[0], high ?? all.at(-1)) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
+    scales: { x: { range: () => shownTime(data, given, isDays, all[0], all.at(-1)) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
     axes: [{ ...axis, values: (_, found, __, ___, step) => found.map((seconds) => tick(seconds, step, isDays)), space: 75 }, { ...axis, size: 74, values: (_, found) => found.map(said) }],
     series: [
       { label: isDays ? "Day" : "Time", value: (_, seconds) => (seconds === null ? "–" : isDays ? new Date(seconds * 1000).toISOString().slice(0, 10) : instant(seconds * 1000)) },
