@@ -180,7 +180,7 @@ def test_trips_before_a_router_or_group_is_renamed_get_the_new_name(lake_path, a
     assert found[2] == found[3] == [(1, "bus one", "north", "old buses"), stranger]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_score_is_kept_for_each_day_also_while_no_load_finds_another(lake_path, add):
     sql = (
         "select net_device_id, strftime(health_date, '%d'), health_category, health_score,"
@@ -353,7 +353,7 @@ def test_trips_of_a_busy_router_are_the_same_hour_by_hour_as_at_once(lake_path, 
     assert len(content(whole, "trips")["trips"]) == 2 * 63
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_trips_beside_a_gap_of_days_are_the_same_in_steps_as_at_once(lake_path, tmp_path, add):
     """What ends a gap changes the trip before it, and what shortens it the trip after it, too."""
     steps, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
