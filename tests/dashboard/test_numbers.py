@@ -273,3 +273,22 @@ def test_the_days_of_a_trend_are_those_of_the_daily_marts(app, world):
         )
         assert [row["trend_date"] for row in its if row["is_unfinished"]] == [newest.isoformat()]
         assert any(row["value"] for row in its)
+
+
+def test_what_happened_to_a_device_is_in_one_order_whatever_mart_knows_it(app, world):
+    given = {"router": 1_000_001, "last": "all"}
+
+    rows = rows_of(ask(app, "/api/device/happened", given))
+
+    of = "router_id = 1000001"
+    wanted = world.sql(
+        f"select 'failover', started_at from failover_episodes where {of} union all"
+        f" select 'record', valid_from from device_history where {of} union all select"
+        " 'configuration', acted_at from change_log where object_type = 'router'"
+        " and object_id = '1000001'"
+    )
+    found = [(row["what"], row["happened_at"]) for row in rows]
+    assert sorted(found) == sorted((what, int(at.timestamp() * 1000)) for what, at in wanted)
+    assert {what for what, _ in found} == {"failover", "record", "configuration"}
+    times = [at for _, at in found]
+    assert times == sorted(times, reverse=True)

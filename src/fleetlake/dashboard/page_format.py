@@ -58,7 +58,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """Kinds of charts for any rows, with the keys of `draw` that each needs."""
 
 DRAW_KEYS: Mapping[str, type] = {
-    **dict.fromkeys(("value", "part", "time", "split", "row", "column"), str),
+    **dict.fromkeys(("value", "part", "time", "split", "row", "column", "marks"), str),
     **dict.fromkeys(("start", "end", "open", "colour", "link_day"), str),
     **dict.fromkeys(("label", "text", "values", "hide", "hide_if_same", "ages", "warn"), list),
     **dict.fromkeys(("labels", "kinds", "links", "limits", "empty"), dict),
@@ -160,7 +160,7 @@ def own_kind_faults(panels: Mapping[str, Any]) -> Iterator[Fault]:
 
 def drawn_columns(draw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each column that `draw` names, with the key."""
-    for key in DRAW_KEYS.keys() & draw.keys() - {"steps", "first_rows"}:
+    for key in DRAW_KEYS.keys() & draw.keys() - {"steps", "first_rows", "marks"}:
         for column in _texts(draw[key]):
             yield f"draw.{key}", column
 

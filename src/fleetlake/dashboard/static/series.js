@@ -29,6 +29,50 @@ function aligned(data, draw, value) {
   return { kind, all, curves };
 }
 
+// What happened at a moment is a line through the chart; the list of it is a panel of its own.
+const MARKED = { failover: PALETTE[1], configuration: PALETTE[5], firmware: PALETTE[7], state: PALETTE[3] };
+
+function drawMarks(chart, marks) {
+  const { ctx, bbox } = chart;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const { at, what } of marks) {
+    const x = chart.valToPos(at / 1000, "x", true);
+    ctx.strokeStyle = MARKED[what];
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+// The day under way is hatched: its value is not comparable yet.
+function drawUnfinished(chart, day, colour) {
+  const { ctx, bbox } = chart;
+  const left = Math.max(bbox.left, chart.valToPos(day - DAY / 2, "x", true));
+  const right = bbox.left + bbox.width;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, bbox.top, right - left, bbox.height);
+  ctx.clip();
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = devicePixelRatio;
+  for (let x = left - bbox.height; x < right; x += 7 * devicePixelRatio) {
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top + bbox.height);
+    ctx.lineTo(x + bbox.height, bbox.top);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+const marksOf = (data) => Array.from({ length: data?.rows || 0 }, (_, i) => ({ at: data.values.happened_at[i], what: data.values.what[i] })).filter(({ what }) => MARKED[what]);
+
 // Adds the curve of a limit that the values must stay below, if there is one; returns its name.
 function limitOf(data, draw, value, all, curves) {
   const name = draw.limits?.[value];
@@ -62,7 +106,7 @@ function zoom(chart, isDays) {
   else zoomTo(from * 1000, to * 1000);
 }
 
-function chart(data, draw, value, width, given) {
+function chart(data, draw, value, width, given, marks) {
   const column = data.columns.find((one) => one.name === value);
   const { kind, all, curves } = aligned(data, draw, value);
   const limit = limitOf(data, draw, value, all, curves);
@@ -73,13 +117,14 @@ function chart(data, draw, value, width, given) {
   const raw = (v) => (kind === "temperature" && preference("units") === "us" ? (v - 32) / 1.8 : v);
   const said = (v) => (v === null || v === undefined ? "–" : show(kind, raw(v)));
   const isDays = typeof data.values[draw.time][0] === "string";
+  const isUnfinished = isDays && all.at(-1) === Math.floor(data.as_of / 1000 / DAY) * DAY;
   const options = {
     width,
-    height: 210,
+    height: width < 500 ? 160 : 210,
     title: "",
     tzDate: preference("zone") === "utc" || isDays ? (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") : undefined,
     cursor: { y: false, sync: { key: "time" }, drag: { x: canZoom(), y: false, setScale: false }, bind: { dblclick: () => () => (canZoom() ? zoomOut() : null) } },
-    hooks: { setSelect: [(chart) => zoom(chart, isDays)] },
+    hooks: { setSelect: [(chart) => zoom(chart, isDays)], drawClear: [(chart) => (isUnfinished ? drawUnfinished(chart, all.at(-1), grid) : null)], draw: [(chart) => drawMarks(chart, marks)] },
     scales: { x: { range: () => shownTime(data, given, isDays, all[0], all.at(-1)) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
     axes: [{ ...axis, values: (_, found, __, ___, step) => found.map((seconds) => tick(seconds, step, isDays)), space: 75 }, { ...axis, size: 74, values: (_, found) => found.map(said) }],
     series: [
@@ -97,15 +142,19 @@ function chart(data, draw, value, width, given) {
   };
   const holder = el("div", { class: "plot", role: "img", "aria-label": `${column.label} over time; the table below has the same values` });
   new window.uPlot(options, [all, ...curves.values()], holder);
-  return el("figure", {}, el("figcaption", { title: column.meaning }, column.label), holder);
+  const note = isUnfinished ? el("span", { class: "faint" }, " The hatched day is not over.") : null;
+  return el("figure", {}, el("figcaption", { title: column.meaning }, column.label, note), holder);
 }
 
-export async function drawSeries(data, { draw, title, state, width, given }) {
+export async function drawSeries(data, { draw, title, state, width, given, path, read }) {
   await load();
-  const charts = draw.values.filter((value) => isNumeric(data.columns.find((c) => c.name === value).kind)).map((value) => chart(data, draw, value, Math.max(260, width), given));
+  const marks = draw.marks && read ? marksOf(await read(path.replace(/[^/]+$/, draw.marks)).catch(() => null)) : [];
+  const charts = draw.values.filter((value) => isNumeric(data.columns.find((c) => c.name === value).kind)).map((value) => chart(data, draw, value, Math.max(260, width), given, marks));
   const table = el("details", { class: "as-table" }, el("summary", {}, "As a table"));
   table.addEventListener("toggle", () => {
     if (table.open && table.children.length === 1) table.append(...drawTable(data, { title, state }));
   });
-  return [...charts, data.is_cut ? el("p", { class: "more" }, `The first ${data.rows} values; choose a shorter time.`) : "", table];
+  const kinds = [...new Set(marks.map(({ what }) => what))];
+  const legend = kinds.length ? el("p", { class: "legend" }, "Marked: ", kinds.map((what) => el("span", { class: "key" }, el("span", { class: "swatch line", style: { background: MARKED[what] } }), ` ${what}`))) : "";
+  return [...charts, legend, data.is_cut ? el("p", { class: "more" }, `The first ${data.rows} values; choose a shorter time.`) : "", table];
 }
