@@ -4,6 +4,7 @@ import { debounced, el } from "./dom.js";
 import { ago, instant, isNumeric, place, preference, setPreference, show } from "./format.js";
 
 const FIRST_ROWS = 12;
+const LITTLE = 30; // rows that a narrow screen shows without a search and headings that sort
 const NARROW_COLUMNS = 7;
 const spareRows = () => (innerWidth > 600 ? 3 : 1); // that are shown rather than a button
 const STEP_ROWS = 100;
@@ -165,7 +166,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   const first = firstRows(draw.first_rows || FIRST_ROWS);
   const more = el("p", { class: "more" });
   const left = el("p", { class: "left" });
-  const finder = !isWhole || data.rows <= first + spareRows() ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
+  const finder = !isWhole || data.rows <= (innerWidth > 600 ? first + spareRows() : LITTLE) ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
   finder?.addEventListener("input", debounced(() => { state.find = finder.value; fillBody(); }, 200));
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
