@@ -22,7 +22,7 @@ _RANGES = {
     "30d": "the last 30 days",
     "90d": "the last 90 days",
     "all": "all time",
-    "": "from … to …",
+    "": "from, to",
 }
 DEFAULT_RANGE = "7d"
 
@@ -113,11 +113,17 @@ def _document(title: str, body: str, *, slug: str) -> str:
 
 
 def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
-    query = f"?{urlencode(kept)}" if kept else ""
+    lists = {page.under for page in dashboard_pages().values()}
+
+    def address(page: DashboardPage) -> str:
+        """Return a link; a list is of all things, not of the chosen one."""
+        given = {name: kept[name] for name in kept if name != "router" or page.slug not in lists}
+        return html.escape(f"/{page.slug}?{urlencode(given)}" if given else f"/{page.slug}")
+
     here = ' aria-current="page"'
     shown = current.under or current.slug
     return "".join(
-        f'<li><a href="/{page.slug}{html.escape(query)}"{here if page.slug == shown else ""}>'
+        f'<li><a href="{address(page)}"{here if page.slug == shown else ""}>'
         f"{html.escape(page.title)}</a></li>"
         for page in dashboard_pages().values()
         if page.is_listed and not page.under

@@ -60,6 +60,7 @@ export function linkTo(page, changes) {
   for (const [name, value] of Object.entries(changes)) kept.set(name, value);
   const [path, more] = page.split("?");
   for (const [name, value] of new URLSearchParams(more)) kept.set(name, value);
+  if (path === "/devices") kept.delete("router"); // the list is of all
   return `${path}?${kept}`;
 }
 

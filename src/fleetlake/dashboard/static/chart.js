@@ -75,7 +75,9 @@ export function drawHeat(data, { draw, title, state }) {
     }));
   });
   const legend = el("p", { class: "legend" }, "Percent: ", draw.steps.map((limit, i) => el("span", { class: `chip heat step-${i}` }, i ? `≥ ${limit}` : `${limit}`)), el("span", { class: `chip heat step-${draw.steps.length}` }, `< ${draw.steps.at(-1)}`));
-  const parts = [legend, fitted(el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table by day` }, el("table", { class: "heatmap" }, el("thead", {}, head), el("tbody", {}, rows))))];
+  const scroll = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table by day` }, el("table", { class: "heatmap" }, el("thead", {}, head), el("tbody", {}, rows)));
+  const showNewest = (isTooWide) => { if (isTooWide?.()) scroll.scrollLeft = scroll.scrollWidth; };
+  const parts = [legend, fitted(scroll, showNewest)];
   if (shown.length < count) {
     parts.push(el("p", { class: "more" }, `${shown.length} of ${count}. `, el("button", { type: "button", onclick: (event) => {
       state.rows = shown.length + 50;

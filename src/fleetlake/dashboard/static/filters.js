@@ -71,7 +71,7 @@ function sync() {
     for (const name of ["from", "to"]) {
       fields[name].value = toInput(given.get(name));
       fields[name].parentElement.hidden = fields.last.value !== "";
-      fields[name].previousElementSibling.textContent = `${name === "from" ? "From" : "To"} (${zoneName()})`;
+      fields[name].title = `Time in ${zoneName()}`;
     }
   }
   if (fields.router) showRouter(given.get("router"));

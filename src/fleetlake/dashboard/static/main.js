@@ -240,4 +240,4 @@ await readStatus();
 startFilters().then(describe);
 loadAll();
 follow();
-setInterval(showAge, 15000);
+setInterval(showAge, 60000);

@@ -1,6 +1,8 @@
 // Menus of the head and of panels: they close on a click beside them and on Escape.
 
 export function startMenus() {
+  const [nav, here] = ["nav", "nav [aria-current]"].map((what) => document.querySelector(what));
+  if (here) nav.scrollLeft = here.offsetLeft + here.offsetWidth - nav.offsetLeft - nav.offsetWidth; // pages may not all fit
   document.addEventListener("click", ({ target }) => {
     for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(target)) menu.open = false;
   });

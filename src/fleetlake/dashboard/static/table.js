@@ -60,7 +60,6 @@ export function fitted(scroll, drop = null, isOneLine = false) {
     if (drop) drop(null);
     if (isTooWide() && !isOneLine) scroll.classList.add("tight");
     if (drop) drop(isTooWide);
-    else if (isTooWide()) scroll.scrollLeft = scroll.scrollWidth; // the newest days stand last
   }).observe(scroll);
   return scroll;
 }
@@ -113,7 +112,7 @@ function objectLink(data, row) {
 function dayLink(day) {
   if (isReport()) return day;
   const router = new URLSearchParams(location.search).get("router");
-  return el("a", { href: linkTo("/map", { router: router || "", day }) }, day);
+  return el("a", { class: "day", href: linkTo("/map", { router: router || "", day }) }, day);
 }
 
 const MARKS = { urgent: "▲", soon: "◆", watch: "●", high: "▲", medium: "◆", low: "●", offline: "▲", online: "●", initialized: "◆" };
