@@ -76,7 +76,7 @@ export function openPalette() {
 
   input.addEventListener("input", debounced(look, 100));
   async function go() {
-    if (shownFor !== input.value) await look(); // Enter came before the answer
+    while (shownFor !== input.value) await look(); // Enter came before the answer
     if (found[at]) location.assign(found[at].href);
   }
 
