@@ -38,7 +38,8 @@ export function drawFacets(data, { state }) {
   };
   const set = chosenFacets().length;
   return [el("details", { class: "facets", open: innerWidth > 1099 || state.isOpen, ontoggle: (event) => { state.isOpen = event.target.open; } },
-    el("summary", {}, set ? `Narrow by (${set})` : "Narrow by"), Object.entries(found).filter(([, values]) => values.length > 1 || values[0]?.isChosen).map(facet))];
+    el("summary", {}, set ? `Narrow by (${set})` : "Narrow by"),
+    el("div", {}, Object.entries(found).filter(([, values]) => values.length > 1 || values[0]?.isChosen).map(facet)))];
 }
 
 // The choices as words that can be taken back, also where the facets are folded away.
