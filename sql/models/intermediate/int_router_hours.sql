@@ -26,7 +26,7 @@ found as (
 
 select
     router_id,
-    working_days,
+    nullif(working_days, '') as working_days,  -- where dbt loads seeds row by row, nothing is an empty text
     working_from_hour,
     working_until_hour
 from found
