@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from browser_map import map_without_webgl, map_works
 from browser_shown import ROUTER, numbers, tiles
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PAGES = (
     "/now",
-    f"/map?router={ROUTER}&day=2026-11-18",
-    "/map?day=2026-11-18&at=2026-11-18T12:00:00Z",
+    "/map",
+    f"/map?routers={ROUTER},1000002&day=2026-11-18",
     "/failover?last=all",
     f"/batteries?last=all&router={ROUTER}",
     "/batteries?last=all",
@@ -404,10 +405,10 @@ def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     watched.open("/map?day=2026-11-18")
     slider = page.locator("#map-at")
     slider.focus()
-    slider.press("End")
+    slider.press("Home")
     page.wait_for_timeout(600)
     watched.settle()
-    is_moved = "at=2026-11-18T23%3A55" in page.url
+    is_moved = "at=2026-11-18T00%3A00" in page.url
     yield {"act": "the slider of the map works by keyboard", "is_right": is_moved}
 
 
@@ -477,6 +478,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
         watched = Watched(browser, url, width=1440, theme="light", axe=axe)
         narrow = Watched(browser, url, width=390, theme="light", axe=axe)
+        flat = Watched(browser, url, width=1440, theme="light", axe=axe)
         tiled = Watched(browser, sys.argv[5], width=1440, theme="light", axe=axe)
         acts = (
             filters_work(watched),
@@ -487,6 +489,8 @@ def main() -> None:
             choices_work(watched),
             columns_chosen(watched),
             narrow_works(narrow),
+            map_works(watched),
+            map_without_webgl(flat),
             news_arrives(watched),
             numbers(watched),
             tiles(tiled),

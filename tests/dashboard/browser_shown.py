@@ -9,7 +9,7 @@ ROUTER = "1000001"
 SEEDS = (1, 2, 3)
 NUMBERED = (
     "/now",
-    "/map?day=2026-11-18",
+    "/map",
     "/failover?last=all",
     "/batteries?last=all",
     f"/device?last=all&router={ROUTER}",

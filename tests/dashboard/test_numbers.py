@@ -138,6 +138,40 @@ def test_a_thinned_track_keeps_its_first_and_its_last_fix(app, world):
     assert len(coarse) == 2
 
 
+def test_the_tracks_of_several_routers_are_those_of_each(app, world):
+    [(day,)] = world.sql(
+        "select fix_date from location_track_points where quality = 'good'"
+        " group by fix_date order by count(distinct router_id) desc, fix_date limit 1"
+    )
+    routers = [
+        router
+        for (router,) in world.sql(
+            "select distinct router_id from location_track_points"
+            " where quality = 'good' and fix_date = ? order by router_id limit 3",
+            day,
+        )
+    ]
+
+    def fixes(**given):
+        shown = rows_of(ask(app, "/api/map/track", {"day": day, **given}))
+        return [(row["router_id"], row["fixed_at"]) for row in shown]
+
+    both = fixes(routers=",".join(map(str, routers)))
+
+    assert both == [fix for router in routers for fix in fixes(routers=router)]
+    assert both == [fix for router in routers for fix in fixes(router=router)]
+    assert len({router for router, _ in both}) == len(routers) > 1
+    assert fixes() == []
+
+
+@pytest.mark.parametrize("routers", ["1,", "one", "-1", ",".join(map(str, range(13)))])
+def test_routers_that_cannot_be_read_are_refused(app, routers):
+    answer = ask(app, "/api/map/track", {"day": "2026-11-18", "routers": routers})
+
+    assert answer.status_code == 400
+    assert "'routers' cannot be read" in answer.json()["what"]
+
+
 def test_calls_are_summed_over_the_streams_of_a_day(app):
     rows = rows_of(ask(app, "/api/data/calls"))
 

@@ -12,6 +12,9 @@ LAST = "last"
 
 LONGEST_TEXT = 200
 
+MOST_ROUTERS = 12
+"""Routers that one address chooses at most, e.g. for their tracks."""
+
 _RANGES = {"1h": 1, "6h": 6, "24h": 24, "7d": 168, "30d": 720, "90d": 2160}
 
 
@@ -68,6 +71,13 @@ def _id(text: str) -> int:
     return value
 
 
+def _ids(text: str) -> list[int]:
+    ids = [_id(one) for one in text.split(",")]
+    if len(ids) > MOST_ROUTERS:
+        raise ValueError("too many")
+    return ids
+
+
 def _number(text: str) -> float:
     value = float(text)
     if not isfinite(value):
@@ -85,6 +95,7 @@ PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "account": _id,
     "group": _id,
     "router": _id,
+    "routers": _ids,
     "carrier": _text,
     "from": instant,
     "to": instant,

@@ -10,9 +10,12 @@ export const isDark = () => {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
 
-async function topology(name) {
-  const answer = await fetch(`/static/vendor/${name}`);
-  return answer.json();
+// The outlines of the world and of the USA, as TopoJSON, and the script that reads them.
+export async function topologies() {
+  if (!window.topojson) await loadScript("/static/vendor/topojson-client.min.js");
+  const read = async (name) => (await fetch(`/static/vendor/${name}`)).json();
+  const [world, us] = await Promise.all([read("countries-50m.json"), read("counties-10m.json")]);
+  return { world, us };
 }
 
 // A style for MapLibre, with the user's own tiles over the land, if there are any. It names no glyphs,
@@ -29,13 +32,12 @@ export async function baseStyle(tiles) {
 }
 
 async function outlines() {
-  if (!window.topojson) await loadScript("/static/vendor/topojson-client.min.js");
-  const [world, us] = await Promise.all([topology("countries-50m.json"), topology("counties-10m.json")]);
+  const { world, us } = await topologies();
   const shape = window.topojson.feature;
   const mesh = (source, name) => ({ type: "Feature", properties: {}, geometry: window.topojson.mesh(source, source.objects[name], (a, b) => a !== b) });
   const colours = isDark() ? DARK : LIGHT;
   const line = (id, width, colour, minzoom = 0) => ({ id, type: "line", source: id, minzoom, paint: { "line-color": colour, "line-width": width } });
-  const geojson = (data) => ({ type: "geojson", data });
+  const geojson = (data) => ({ type: "geojson", data, maxzoom: 8, buffer: 32 });
   return {
     version: 8,
     sources: {
@@ -51,7 +53,7 @@ async function outlines() {
       line("counties", 0.7, colours.county, 5.5),
       line("states", 0.9, colours.state),
       line("borders", 1.1, colours.border),
-      { id: "cities", type: "symbol", source: "cities", layout: { "text-field": ["get", "name"], "text-size": 12, "symbol-sort-key": ["get", "rank"], "text-padding": 6, "text-anchor": "bottom", "text-offset": [0, -0.6] }, paint: { "text-color": colours.text, "text-halo-color": colours.halo, "text-halo-width": 1.4 } },
+      { id: "cities", type: "symbol", source: "cities", layout: { "text-field": ["get", "name"], "text-size": 12, "symbol-sort-key": ["get", "rank"], "text-padding": 6, "text-anchor": "bottom", "text-offset": [0, -1.3] }, paint: { "text-color": colours.text, "text-halo-color": colours.halo, "text-halo-width": 1.4 } },
     ],
   };
 }

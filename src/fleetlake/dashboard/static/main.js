@@ -113,7 +113,9 @@ async function draw(panel, data, given, text) {
   }
   panel.shown = text;
   title(panel, data);
-  panel.body.replaceChildren(...[note, content].flat().filter(Boolean));
+  const parts = [note, content].flat().filter(Boolean);
+  const isSame = parts.length === panel.body.childNodes.length && parts.every((one, i) => one === panel.body.childNodes[i]);
+  if (!isSame) panel.body.replaceChildren(...parts); // a map and its list keep their focus
   origins(panel, data);
 }
 
@@ -224,7 +226,7 @@ function startPreferences() {
 }
 
 document.addEventListener("view", (event) => {
-  const isMapOnly = event.detail.length && event.detail.every((name) => ["day", "at"].includes(name));
+  const isMapOnly = event.detail.length && event.detail.every((name) => ["day", "at", "routers"].includes(name));
   if (!isMapOnly && event.detail.length) loadAll();
 });
 addEventListener("popstate", () => loadAll());
