@@ -200,15 +200,15 @@ class PublishedSnapshot:
 
     def add_steps(self, steps: Iterable[tuple[Any, ...]]) -> None:
         """Add steps about findings that were made after the snapshot, each once."""
-        values = f"({', '.join('?' * len(STEP_COLUMNS))})"
+        rows = [dict(zip(STEP_COLUMNS, step, strict=True)) for step in steps]
+        if not rows:
+            return
         with self._database.cursor() as cursor:
-            for step in steps:
-                cursor.execute(
-                    f"INSERT INTO snapshot_findings SELECT * FROM (VALUES {values}) AS s "
-                    "WHERE NOT EXISTS (SELECT 1 FROM snapshot_findings AS known "
-                    "WHERE known.finding_id = s.col0 AND known.made_at = s.col2)",
-                    step,
-                )
+            cursor.execute(
+                f"INSERT INTO snapshot_findings FROM ({_rows_of_json('snapshot_findings')}) AS made "
+                "ANTI JOIN snapshot_findings USING (finding_id, made_at)",
+                [json.dumps(rows, default=str)],
+            )
 
     def require(self, marts: tuple[str, ...]) -> None:
         """Raise MartMissing if the snapshot lacks one of these marts."""
@@ -325,11 +325,13 @@ def _gone() -> SnapshotGone:
 
 def _described_table(name: str) -> str:
     """Return the statement of a table whose rows are in the description, as a JSON parameter."""
+    return f"CREATE TABLE {quoted(name)} AS {_rows_of_json(name)}"
+
+
+def _rows_of_json(name: str) -> str:
+    """Return the query of such a table's rows in a JSON parameter."""
     shape = json.dumps([{column: kind.upper() for column, kind in column_types(name).items()}])
-    return (
-        f"CREATE TABLE {quoted(name)} AS "
-        f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
-    )
+    return f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
 
 
 def _tables_in(written: Mapping[str, Any]) -> list[dict[str, object]]:

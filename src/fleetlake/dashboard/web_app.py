@@ -294,6 +294,7 @@ class Dashboard:
                 "gaps": len(told.gaps),
                 "stale": told.stale,
                 "is_writable": self._record is not None,
+                "steps": self._steps,
             }
         return _json(orjson.dumps(document))
 
@@ -351,9 +352,10 @@ class Dashboard:
             changed = self._changed
             name = await to_thread.run_sync(self._snapshots.refresh)
             yield f"event: snapshot\ndata: {name or ''}\n\n" if name != told else ": still here\n\n"
-            if steps != self._steps:
+            made = self._steps
+            if steps != made:
                 yield "event: findings\ndata:\n\n"
-            told, steps = name, self._steps
+            told, steps = name, made
             await _first_of(changed, PING_SECONDS)
 
     async def _watch(self) -> None:

@@ -34,7 +34,8 @@ const DRAWN = {
 const OLD = 2 * 3600e3;
 const TITLE = document.querySelector("h1").textContent;
 let status = null;
-let drawn = null; // the snapshot that the panels were read from
+let drawn = null; // what the panels were read from
+const shownBy = (one) => one && `${one.snapshot} ${one.steps}`;
 
 function panelsOfPage() {
   return [...document.querySelectorAll("[data-panel]")].map((section) => ({
@@ -146,7 +147,7 @@ function loadAll(options = {}) {
     location.replace(linkTo("/devices", {})); // a page of one device
     return;
   }
-  drawn = status?.snapshot;
+  drawn = shownBy(status);
   describe();
   setTimeout(describe, 500); // the router's name arrives from the server
   for (const panel of panels) load(panel, options);
@@ -189,12 +190,15 @@ function follow() {
   events = new EventSource("/events");
   events.addEventListener("snapshot", async () => {
     await readStatus();
-    if (status && status.snapshot !== drawn) {
+    if (status && shownBy(status) !== drawn) { // a hidden page was told nothing
       refreshChoices();
       loadAll();
     }
   });
-  events.addEventListener("findings", () => loadAll());
+  events.addEventListener("findings", async () => {
+    await readStatus();
+    loadAll();
+  });
   events.addEventListener("error", () => {
     document.querySelector("#age").textContent = "No connection to the dashboard’s server; trying again.";
   });
