@@ -1,6 +1,8 @@
 """People are told of each finding that needs them, once, and of nothing that passes by itself."""
 
+import io
 import json
+import logging
 import random
 import socketserver
 from collections import Counter
@@ -13,9 +15,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.care.integrity.rebuild import rebuild_catalog
 from fleetlake.cli import app
 from fleetlake.errors import NotTold, SettingsError, StreamBusy
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.locks import notify_lock
 from fleetlake.marts.finding_states import FindingStep, NewStep
 from fleetlake.marts.findings import read_findings, read_steps, take_step
@@ -89,7 +93,7 @@ def lake(made, tmp_path):
 
 
 def rule(**more):
-    return NotifyRule(url="json://localhost/x", **more)
+    return NotifyRule(**{"url": "json://localhost/x"} | more)
 
 
 def names(lake, now=NOON, **more):
@@ -326,11 +330,56 @@ def test_a_message_of_a_killed_run_is_dropped_if_its_findings_ended(lake, web):
     assert lake.rows("select count(*) from meta.messages where sent_at is null") == [(0,)]
 
 
-def test_one_place_that_fails_keeps_no_other_from_being_told(lake, web):
+def test_a_message_that_failed_is_dropped_if_its_finding_is_acknowledged_meanwhile(lake, web):
+    show(lake, [finding("offline 1")])
+    record(lake, "ops", untold(lake, "ops", rule(), now=NOON))
+    step = NewStep(finding_ids=frozenset({"offline 1"}), step=FindingStep.ACKNOWLEDGE, actor="ann")
+    take_step(lake, step)
+
+    notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"), now=NOON)
+
+    assert web.received == []
+
+
+def test_what_was_told_is_known_after_the_loss_of_the_catalog(made, tmp_path, web):
+    path = copytree(made, tmp_path / "lake")
+    settings = Settings(lake=path, notify={"ops": {"url": f"json://127.0.0.1:{web.server_port}"}})
+    with open_lake(path) as lake:
+        show(lake, [finding("offline 1")])
+    notify(settings, now=NOON)
+    for file in path.glob(f"{CATALOG}*"):
+        file.unlink()
+    rebuild_catalog(path)
+    with open_lake(path) as lake, lake.view("shown", SCHEMA.empty_table()):
+        lake.execute("create table marts.attention as from shown")
+        show(lake, [finding("offline 1")])
+    notify(settings, now=NOON)
+
+    assert len(web.received) == 1
+
+
+def test_debug_logs_hold_no_address(web, monkeypatch):
+    written = io.StringIO()  # pytest reads loggers that pass nothing on, too
+    monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(written)])
+    monkeypatch.setattr(logging.root, "level", logging.DEBUG)
+    send_test("ops", rule(url=f"json://127.0.0.1:{web.server_port}/services/s3cr3t-path"))
+
+    assert len(web.received) == 1
+    assert "s3cr3t" not in written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        ("json://127.0.0.1:9/x", NotTold, "gone could not be told"),
+        ("nothing", SettingsError, "FLEETLAKE_NOTIFY__GONE__URL"),
+    ],
+)
+def test_one_place_that_fails_keeps_no_other_from_being_told(lake, web, url, error, said):
     show(lake, [finding("offline 1")])
     good = f"json://127.0.0.1:{web.server_port}/x"
-    places = {"gone": {"url": "json://127.0.0.1:9/x"}, "ops": {"url": good}}
-    with pytest.raises(NotTold, match="gone could not be told"):
+    places = {"gone": {"url": url}, "ops": {"url": good}}
+    with pytest.raises(error, match=said):
         notify(Settings(lake=lake.path, notify=places), now=NOON)
 
     assert len(web.received) == 1

@@ -203,9 +203,10 @@ class PublishedSnapshot:
         rows = [dict(zip(STEP_COLUMNS, step, strict=True)) for step in steps]
         if not rows:
             return
+        made = _rows_of_json("snapshot_findings")
         with self._database.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO snapshot_findings FROM ({_rows_of_json('snapshot_findings')}) AS made "
+                f"INSERT INTO snapshot_findings FROM ({made}) AS made "
                 "ANTI JOIN snapshot_findings USING (finding_id, made_at)",
                 [json.dumps(rows, default=str)],
             )

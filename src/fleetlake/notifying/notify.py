@@ -43,12 +43,12 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
     A finding that is told counts as told whatever happens; a message whose sending failed, or was
     killed, is sent again by the next call, with the same number.
 
-    Raises: SettingsError for an address that Apprise does not know; NotTold for the places that
+    Raises: SettingsError for an address that Apprise does not know, or NotTold for places that
     could not be reached, after all others were told; StreamBusy if another process tells them.
     """
     moment = now or datetime.now(UTC)
     told: list[Told] = []
-    failed: list[NotTold] = []
+    failed: list[NotTold | SettingsError] = []
     if not (settings.notify or settings.maintenance):
         return told
     with notify_lock(settings.lake), open_lake(settings.lake, must_exist=True) as lake:
@@ -57,10 +57,11 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
         for place, rule in settings.notify.items():
             try:
                 told.append(_tell(lake, place, rule, is_dry=is_dry, now=moment))
-            except NotTold as error:
+            except (NotTold, SettingsError) as error:
                 failed.append(error)
     if failed:
-        raise NotTold(" ".join(str(error.what) for error in failed), remedy=failed[0].remedy)
+        kind = type(failed[0])
+        raise kind(" ".join(str(error.what) for error in failed), remedy=failed[0].remedy)
     return told
 
 
@@ -73,7 +74,7 @@ def _tell(lake: Lake, place: str, rule: NotifyRule, *, is_dry: bool, now: dateti
     if rule.is_quiet(now):
         return Told(place=place, findings=(), is_sent=False)
     left = None if is_dry else unfinished(lake, place)
-    if left and not left.findings:  # they ended meanwhile
+    if left and not left.findings:  # they ended meanwhile, or are dealt with
         record_sent(lake, place, left, now=now)
         left = None
     findings = left.findings if left else untold(lake, place, rule, now=now)
@@ -138,5 +139,6 @@ def _apprise() -> Any:
             "Messages need the extra `notify`.",
             remedy="Install it: pip install 'fleetlake[notify]'.",
         ) from None
-    logging.getLogger("apprise").propagate = False  # its lines may hold parts of addresses
+    for name in ("apprise", "urllib3"):  # their lines may hold parts of addresses
+        logging.getLogger(name).propagate = False
     return apprise

@@ -1,7 +1,8 @@
 """Which findings a place was not told of yet, and a record of what it was told.
 
 A message is recorded before it is sent, and again once it was sent. What a killed run recorded and
-perhaps did not send is sent again, with the same number.
+perhaps did not send is sent again, with the same number. The rows become files at once: nothing
+else says what people were told.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import FILES_ONLY
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.finding_states import FindingState
 from fleetlake.marts.findings import read_findings
@@ -29,7 +31,7 @@ class FindingMessage:
 
 
 def unfinished(lake: Lake, place: str) -> FindingMessage | None:
-    """Return the message that was recorded and perhaps not sent, as far as its findings last."""
+    """Return the message that was recorded and perhaps not sent: its findings that are open."""
     found = lake.rows(
         "select message_id, finding_id from meta.messages "
         "where destination = ? and sent_at is null and is_told",
@@ -38,7 +40,8 @@ def unfinished(lake: Lake, place: str) -> FindingMessage | None:
     if not found:
         return None
     ids = {id_ for _, id_ in found}
-    findings = [one for one in read_findings(lake) if one["attention_id"] in ids]
+    still_open = read_findings(lake, state=FindingState.OPEN)
+    findings = [one for one in still_open if one["attention_id"] in ids]
     return FindingMessage(number=str(found[0][0]), findings=findings)
 
 
@@ -77,6 +80,7 @@ def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> Findin
     parts = parts_of(read_findings(lake, state=FindingState.OPEN))
     within = [part for one in findings for part in parts.get(one["attention_id"], ())]
     with commit_lock(lake.path), lake.transaction():
+        lake.execute(FILES_ONLY)
         lake.execute(
             f"delete from meta.messages where recorded_at < now() - interval {KEPT_DAYS} day"
         )
@@ -92,6 +96,7 @@ def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> Findin
 def record_sent(lake: Lake, place: str, message: FindingMessage, *, now: datetime) -> None:
     """Record that a message was sent."""
     with commit_lock(lake.path), lake.transaction():
+        lake.execute(FILES_ONLY)
         lake.execute(
             "update meta.messages set sent_at = ? where destination = ? and message_id = ?",
             [now, place, message.number],
