@@ -18,6 +18,23 @@ export async function topologies() {
   return { world, us };
 }
 
+// A ring that crosses the antimeridian goes on beyond 180 degrees; one around a pole stays as it is.
+function unwrapped(ring) {
+  let shift = 0;
+  const found = ring.map(([longitude, latitude], i) => {
+    const step = i ? longitude - ring[i - 1][0] : 0;
+    if (Math.abs(step) > 180) shift -= 360 * Math.sign(step);
+    return [longitude + shift, latitude];
+  });
+  return shift ? ring : found;
+}
+
+function land(collection) {
+  const parts = ({ type, coordinates }) => (type === "Polygon" ? [coordinates] : coordinates);
+  const features = collection.features.map((one) => ({ type: "Feature", properties: {}, geometry: { type: "MultiPolygon", coordinates: parts(one.geometry).map((rings) => rings.map(unwrapped)) } }));
+  return { type: "FeatureCollection", features };
+}
+
 // A style for MapLibre, with the user's own tiles over the land, if there are any. It names no glyphs,
 // so labels use the fonts of this machine.
 export async function baseStyle(tiles) {
@@ -41,7 +58,7 @@ async function outlines() {
   return {
     version: 8,
     sources: {
-      land: geojson(shape(world, world.objects.countries)),
+      land: geojson(land(shape(world, world.objects.countries))),
       borders: geojson(mesh(world, "countries")),
       states: geojson(mesh(us, "states")),
       counties: geojson(mesh(us, "counties")),

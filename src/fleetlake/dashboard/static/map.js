@@ -179,6 +179,7 @@ class FleetMap {
     const filters = ["account", "group", "router", "carrier"].map((name) => view().get(name)).join("|");
     if (this.fittedFor !== filters && !this.track?.rows) this.fit(densestRegion(this.places()));
     this.fittedFor = filters;
+    await this.drawn; // for the first time
   }
 
   async open() {
@@ -195,6 +196,7 @@ class FleetMap {
       map.on("click", (event) => this.click(event));
       map.on("moveend", debounced(() => { this.sayBounds(); if (this.wantsCoverage) this.loadCoverage(); if (this.track?.rows && Math.abs(map.getZoom() - this.trackZoom) > 1) this.loadTracks(); }, 200));
       this.map = map;
+      this.drawn = map.loaded() ? null : new Promise((resolve) => map.once("load", resolve));
     } catch (error) {
       this.isFlat = true;
       const why = /webgl/i.test(error.message) ? "it has no WebGL" : String(error.message).slice(0, 120);
@@ -446,7 +448,7 @@ class FleetMap {
   tellDevice(at, data, row, others = []) {
     const id = String(data.values.router_id[row]);
     const hasTrack = this.chosen().includes(id);
-    const state = data === this.then ? null : el("p", { class: "faint" }, STATES[stateOf(data, row)].label);
+    const state = data === this.then ? null : el("p", {}, `${STATES[stateOf(data, row)].sign} ${STATES[stateOf(data, row)].label}`.trim());
     this.tell(at, el("p", {}, deviceLink(data, row)), state, facts(data, row, ["carrier", "speed_kmh", "rsrp_dbm", "located_at", "fixed_at"]),
       el("p", {}, place(data.values.latitude_deg[row], data.values.longitude_deg[row])),
       others.length ? el("p", {}, `${plural(others.length, "more device")} here: `, others.slice(0, 4).map((one, n) => [n ? ", " : "", el("button", { type: "button", class: "link", onclick: () => this.tellDevice(at, data, one, [row, ...others.filter((other) => other !== one)]) }, deviceName(data, one).slice(0, 40))]).flat(), others.length > 4 ? " …" : "") : null,

@@ -123,7 +123,7 @@ export async function createMap(library, holder, held, fitAll) {
   map.addControl(new TextControl("Fit all", "Show every device", fitAll), "top-right");
   map.addControl(new library.ScaleControl({ unit: preference("units") === "us" ? "imperial" : "metric" }));
   map.addControl(new library.AttributionControl({ compact: true, customAttribution: ["Natural Earth, US Census Bureau", held?.attribution].filter(Boolean) }));
-  await new Promise((resolve) => map.once("load", resolve));
+  await new Promise((resolve) => map.once("style.load", resolve));
   for (const [name, look] of Object.entries(STATES)) map.addImage(name, icon(look), { pixelRatio: 1.6 });
   const members = Object.fromEntries(Object.keys(STATES).map((state) => [state, ["+", ["case", ["==", ["get", "state"], state], 1, 0]]]));
   for (const source of ["coverage", "track", "hours", "stops", "moving"]) map.addSource(source, { type: "geojson", data: EMPTY });

@@ -6,6 +6,7 @@ import { STATES, stateOf } from "./map_layers.js";
 import { deviceName } from "./table.js";
 
 const STEP = 200;
+const FRESH_S = 1800;
 const isNarrow = () => innerWidth <= 900;
 
 const mark = (state) => el("span", { class: `mark ${STATES[state].shape}`, style: { background: STATES[state].colour }, "aria-hidden": "true" });
@@ -95,7 +96,8 @@ export class DeviceList {
       const isThere = row !== undefined;
       item.classList.toggle("absent", !isThere);
       item.querySelector(".sign").replaceChildren(mark(state));
-      const speed = isThere && values.speed_kmh[row] >= 3 ? show("speed", values.speed_kmh[row]) : null;
+      const isFresh = this.then || values.age_s[row] < FRESH_S; // the speed of long ago says nothing
+      const speed = isThere && isFresh && values.speed_kmh[row] >= 3 ? show("speed", values.speed_kmh[row]) : null;
       item.querySelector(".said").textContent = isThere
         ? [this.then || state === "online" ? null : STATES[state].label, place(values.latitude_deg[row], values.longitude_deg[row]), speed, this.then ? null : ago(values.located_at[row])].filter(Boolean).join(" · ")
         : "not located in that hour";
