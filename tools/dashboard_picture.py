@@ -22,7 +22,8 @@ def main() -> None:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().removeprefix("ready ").strip()
-            subprocess.run([BROWSER, __file__, url, PICTURE], check=True)
+            found = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "dashboard")}
+            subprocess.run([BROWSER, __file__, url, PICTURE], check=True, env=found)
         finally:
             process.terminate()
 
