@@ -171,11 +171,20 @@ def test_of_several_findings_all_or_none_are_acknowledged(path):
         (FindingStep.ASSIGN, {}, "person is missing"),
         (FindingStep.ASSIGN, {"assignee": "x" * 121}, "at most 120"),
         (FindingStep.SNOOZE, {}, "end of the snooze is missing"),
+        (FindingStep.SNOOZE, {"until": NOON}, "before the newest data"),
+        (FindingStep.COMMENT, {"comment": "a\0b"}, "comment holds a character"),
+        (FindingStep.ASSIGN, {"assignee": "\udcff"}, "name of the person holds a character"),
     ],
 )
 def test_a_step_says_what_it_lacks(path, step, more, said):
     with pytest.raises(UsageError, match=said):
         take(path, step, OFFLINE, **more)
+
+
+@pytest.mark.parametrize("id_", ["offline\0 7", "offline \udcff"])
+def test_an_id_that_no_catalog_can_hold_is_refused(path, id_):
+    with pytest.raises(UsageError, match="ID holds a character"):
+        take(path, FindingStep.ACKNOWLEDGE, id_)
 
 
 def test_an_erased_router_takes_its_steps_along_and_its_name_out_of_comments(path):
@@ -196,6 +205,21 @@ def test_an_erased_router_takes_its_steps_along_and_its_name_out_of_comments(pat
 def test_steps_survive_the_loss_of_the_catalog(path):
     take(path, FindingStep.ACKNOWLEDGE, OFFLINE, comment="known")
     with open_lake(path, read_only=True) as lake:
+        before = read_steps(lake)
+    for file in path.glob(f"{CATALOG}*"):
+        file.unlink()
+    rebuild_catalog(path)
+
+    with open_lake(path, read_only=True) as lake:
+        assert read_steps(lake) == before
+
+
+def test_a_comment_that_an_erasure_redacted_is_there_once_after_the_loss_of_the_catalog(path):
+    take(path, FindingStep.COMMENT, WORN, comment="swap it with V7-Denver-00012 today")
+    nothing = {thing: frozenset[int]() for thing in Thing}
+    plan = ErasurePlan(things=nothing, values=frozenset({"v7 denver 00012"}))
+    with open_lake(path) as lake:
+        erase_rows(lake, plan, commit_tombstones(lake, plan))
         before = read_steps(lake)
     for file in path.glob(f"{CATALOG}*"):
         file.unlink()

@@ -81,9 +81,18 @@ class NewStep:
             "name of the person": (self.assignee, LONGEST_NAME),
             "name of who does it": (self.actor, LONGEST_NAME),
         }
+        for id_ in self.finding_ids:
+            _require_storable("ID", id_)
         for what, (text, most) in texts.items():
+            _require_storable(what, text or "")
             if text is not None and len(text) > most:
                 raise UsageError(f"The {what} has {len(text):,} characters; at most {most:,} fit.")
+
+
+def _require_storable(what: str, text: str) -> None:
+    """Raise UsageError for a text that no file or catalog can hold."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise UsageError(f"The {what} holds a character that is not text.")
 
 
 def findings_sql(attention: str, steps: str) -> str:

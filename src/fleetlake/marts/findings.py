@@ -54,8 +54,8 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
 
     The rows become a file at once: the service could not give them back.
 
-    Raises: UsageError for a finding that is not in the mart; LakeError if the marts were never
-    built.
+    Raises: UsageError for a finding that is not in the mart, or a snooze that is over already;
+    LakeError if the marts were never built.
     """
     _require_mart(lake)
     ids = sorted(wanted.finding_ids)
@@ -70,6 +70,12 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
             raise UsageError(
                 f"There is no finding {missing[0]!r}{others}.",
                 remedy="`fleetlake findings` lists them. It may have ended since you looked.",
+            )
+        [(newest,)] = lake.rows(f"select max(as_of_at) {known}", [ids])
+        if instant is not None and newest is not None and instant <= newest:
+            raise UsageError(
+                f"The snooze would end before the newest data, {newest:%Y-%m-%d %H:%M} UTC.",
+                remedy="Choose a later end.",
             )
         [(before,)] = lake.rows("select max(made_at) from meta.findings")
         lake.execute(
