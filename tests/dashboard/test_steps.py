@@ -4,11 +4,13 @@ import asyncio
 import json
 from datetime import timedelta
 from time import perf_counter
+from uuid import uuid4
 
 import pytest
 from pydantic import SecretStr
 
 from fleetlake.dashboard.dashboard_server import serve_dashboard
+from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.web_app import create_dashboard
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.marts.finding_states import MOST_AT_ONCE
@@ -97,6 +99,13 @@ def test_open_pages_are_told_of_a_step(desk):
         return told
 
     assert asyncio.run(listen()).count("event: findings\ndata:\n\n") == 2
+
+
+def test_all_findings_that_a_page_shows_can_be_dealt_with_at_once(desk):
+    most = dashboard_pages()["now"].panels["attention"].limit
+    ids = [f"battery_to_change {uuid4()}" for _ in range(most)]
+
+    assert desk.send(finding_ids=ids).status_code == 200
 
 
 def test_a_page_that_was_hidden_can_tell_that_there_were_steps(desk):

@@ -18,7 +18,7 @@ from fleetlake.errors import UsageError
 
 LONGEST_COMMENT = 2_000
 LONGEST_NAME = 120
-MOST_AT_ONCE = 1_000
+MOST_AT_ONCE = 5_000
 
 
 class FindingStep(StrEnum):
