@@ -466,6 +466,33 @@ def news_arrives(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "nothing went wrong meanwhile", "is_right": True, **watched.found()}
 
 
+def tables_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do with published tables, and what a page of their own shows."""
+    page = watched.page
+    watched.open("/tables")
+    page.select_option("#tables select", "failover_episodes")
+    watched.settle()
+    rows = page.locator("#rows table.rows tbody tr")
+    is_chosen = "table=failover_episodes" in page.url and rows.count() > 1
+    yield {"act": "a table is chosen", "is_right": is_chosen}
+
+    page.goto(watched.url + "/tables?table=failover_episodes&sort=-duration_s")
+    watched.settle()
+    page.locator("#rows .browse input").fill("Boise-00007")
+    page.locator("#rows .browse input").press("Enter")
+    watched.settle()
+    texts = rows.all_inner_texts()
+    is_found = bool(texts) and all("V700-Boise-00007" in text for text in texts)
+    yield {"act": "rows of the whole table are found", "is_right": is_found}
+
+    watched.open("/mine")
+    drawn = page.locator("#reboots .bars tbody tr").count()
+    told = page.locator(".problem").all_inner_texts()
+    is_said = len(told) == 1 and "There is no kind 'pie'" in told[0]
+    yield {"act": "an own page shows its panel", "is_right": drawn > 1}
+    yield {"act": "a wrong panel of an own page says so", "is_right": is_said}
+
+
 def main() -> None:
     """Look at every page, do what people do, and print it."""
     url, archive, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
@@ -493,6 +520,7 @@ def main() -> None:
             map_without_webgl(flat),
             news_arrives(watched),
             numbers(watched),
+            tables_work(watched),
             tiles(tiled),
         )
         report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)

@@ -86,6 +86,8 @@ WRONG = {
     "an unknown key": (panel(colour="red"), "panel 'mine', key 'colour'", "There are title"),
     "a misspelt key": (panel(lmit=3), "key 'lmit'", "Did you mean limit?"),
     "a value of another type": (panel(marts="trips"), "key 'marts'", "not a list of texts"),
+    "a kind that is a list": (panel(kind=["table"]), "key 'kind'", "not a text"),
+    "a limit that is too large": (panel(limit=10**30), "key 'limit'", "Choose 1 to 20,000"),
     "an unknown kind": (panel(kind="pie"), "key 'kind': There is no kind 'pie'", "series"),
     "a kind of one shipped page": (panel(kind="map"), "key 'kind'", "There is no kind 'map'"),
     "an unknown filter": (
@@ -152,6 +154,20 @@ def test_doctor_names_file_panel_and_key_of_what_is_wrong_and_what_to_do(project
     assert str(project / "mine.toml") in caught.value.what
     assert where in caught.value.what
     assert what in caught.value.what
+
+
+def test_the_command_doctor_lists_the_check_of_own_pages_and_only_where_there_are_some(
+    project, monkeypatch, world
+):
+    monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(world.published))
+    without = CliRunner().invoke(commands, ["doctor", "--format", "json"]).output
+    (project / "mine.toml").write_text(panel(kind="pie"))
+
+    found = json.loads(CliRunner().invoke(commands, ["doctor", "--format", "json"]).output)
+
+    assert "dashboard pages" not in without
+    assert (found[-1]["check"], found[-1]["is_ok"]) == ("dashboard pages", False)
+    assert "mine.toml: panel 'mine', key 'kind'" in found[-1]["found"]
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from fleetlake.dashboard.panels import Panel
-from fleetlake.marts.catalogue import marts
-from fleetlake.marts.sql_project import project_folder
+from fleetlake.marts.catalogue import mart_meanings, marts
 
 _KINDS = (
     (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
@@ -175,22 +174,4 @@ def _meanings() -> Mapping[str, Mapping[str, str]]:
         name: {column: meaning for column, (_, meaning) in columns.items()}
         for name, columns in SNAPSHOT_TABLES.items()
     }
-    return described | {
-        mart["name"]: {
-            column["name"]: _meaning(column.get("description", ""))
-            for column in mart.get("columns", ())
-        }
-        for mart in marts()
-    }
-
-
-def _meaning(description: str) -> str:
-    """Return a column's description, also one that is written once for all marts."""
-    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
-    return " ".join((_shared_meanings().get(named[1], "") if named else description).split())
-
-
-@cache
-def _shared_meanings() -> Mapping[str, str]:
-    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
+    return described | {mart: columns for mart, (_, columns) in mart_meanings().items()}

@@ -14,6 +14,9 @@ from fleetlake.text.wording import did_you_mean
 OFFERED_FILTERS = ("account", "group", "router", "carrier", "time")
 """Filters that a page can offer."""
 
+MOST_ROWS = 20_000
+"""Rows that a panel may show: the browser holds all of them."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _SLUG = re.compile(r"[a-z][a-z0-9_-]{0,60}")
 _WORDS = {str: "a text", list: "a list of texts", dict: "a table", int: "a number", bool: "a truth"}
@@ -130,6 +133,13 @@ def panel_faults(name: str, written: Any) -> Iterator[Fault]:
                 yield _unknown("filter", parameter, PARAMETERS, panel=name, key=key)
     for key in ("filters", "of"):
         yield from _text_faults(name, key, written.get(key))
+    limit = written.get("limit", 1)
+    if isinstance(limit, int) and not 1 <= limit <= MOST_ROWS:
+        what, remedy = (
+            "The limit is out of range.",
+            f"Choose 1 to {MOST_ROWS:,}.",
+        )
+        yield Fault(panel=name, key="limit", what=what, remedy=remedy)
     if written.get("filters") and "{filters}" not in str(written.get("sql")):
         what = "The filters have no effect, because the SQL has no {filters}."
         remedy = "Write `where true {filters}` where the conditions belong."
@@ -139,7 +149,7 @@ def panel_faults(name: str, written: Any) -> Iterator[Fault]:
 
 def _draw_faults(panel: str, written: Mapping[str, Any]) -> Iterator[Fault]:
     kind, draw = written.get("kind", "table"), written.get("draw", {})
-    if kind not in KINDS or not isinstance(draw, dict):
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(draw, dict):
         return
     for key in KINDS[kind]:
         if key not in draw:
