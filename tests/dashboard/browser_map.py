@@ -101,7 +101,7 @@ def _tracks_work(watched: Any) -> Iterator[dict[str, Any]]:
     names = {*page.locator("#track .body tbody th").all_inner_texts()}
     is_right = (
         len({*colours}) == 2
-        and "routers=1000007%2C1000001" in page.url
+        and "vehicles=1000007%2C1000001" in page.url
         and names == {"V700-Denver-00001", "V700-Boise-00007"}
     )
     yield {"act": "two devices are ticked, each in its colour", "is_right": is_right}

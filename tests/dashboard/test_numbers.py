@@ -156,20 +156,20 @@ def test_the_tracks_of_several_routers_are_those_of_each(app, world):
         shown = rows_of(ask(app, "/api/map/track", {"day": day, **given}))
         return [(row["router_id"], row["fixed_at"]) for row in shown]
 
-    both = fixes(routers=",".join(map(str, routers)))
+    both = fixes(vehicles=",".join(map(str, routers)))
 
-    assert both == [fix for router in routers for fix in fixes(routers=router)]
+    assert both == [fix for router in routers for fix in fixes(vehicles=router)]
     assert both == [fix for router in routers for fix in fixes(router=router)]
     assert len({router for router, _ in both}) == len(routers) > 1
     assert fixes() == []
 
 
-@pytest.mark.parametrize("routers", ["1,", "one", "-1", ",".join(map(str, range(13)))])
-def test_routers_that_cannot_be_read_are_refused(app, routers):
-    answer = ask(app, "/api/map/track", {"day": "2026-11-18", "routers": routers})
+@pytest.mark.parametrize("vehicles", ["1,", "one", "-1", ",".join(map(str, range(13)))])
+def test_vehicles_that_cannot_be_read_are_refused(app, vehicles):
+    answer = ask(app, "/api/map/track", {"day": "2026-11-18", "vehicles": vehicles})
 
     assert answer.status_code == 400
-    assert "'routers' cannot be read" in answer.json()["what"]
+    assert "'vehicles' cannot be read" in answer.json()["what"]
 
 
 def test_calls_are_summed_over_the_streams_of_a_day(app):

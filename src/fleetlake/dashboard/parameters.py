@@ -95,7 +95,7 @@ PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "account": _id,
     "group": _id,
     "router": _id,
-    "routers": _ids,
+    "vehicles": _ids,
     "carrier": _text,
     "from": instant,
     "to": instant,

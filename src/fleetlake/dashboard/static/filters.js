@@ -126,7 +126,7 @@ export async function startFilters() {
   form().addEventListener("reset", (event) => {
     event.preventDefault();
     if (fields["f-search"]) fields["f-search"].value = "";
-    changeView({ account: "", group: "", router: "", carrier: "", last: "", from: "", to: "", day: "", at: "", routers: "" });
+    changeView({ account: "", group: "", router: "", carrier: "", last: "", from: "", to: "", day: "", at: "", vehicles: "" });
   });
   fields["f-search"]?.addEventListener("input", debounced(suggestRouters, 200));
   fields["f-search"]?.addEventListener("keydown", takeFirst);

@@ -230,7 +230,7 @@ function startPreferences() {
 }
 
 document.addEventListener("view", (event) => {
-  const isMapOnly = event.detail.length && event.detail.every((name) => ["day", "at", "routers"].includes(name));
+  const isMapOnly = event.detail.length && event.detail.every((name) => ["day", "at", "vehicles"].includes(name));
   if (!isMapOnly && event.detail.length) loadAll();
 });
 addEventListener("popstate", () => loadAll());

@@ -251,7 +251,7 @@ class FleetMap {
 
   chosen() {
     const given = view();
-    return [...new Set([given.get("router"), ...(given.get("routers") || "").split(",")].filter(Boolean))].slice(0, COLOURS.length);
+    return [...new Set([given.get("router"), ...(given.get("vehicles") || "").split(",")].filter(Boolean))].slice(0, COLOURS.length);
   }
 
   tick(id, isOn) {
@@ -261,7 +261,7 @@ class FleetMap {
       this.list.paint();
       return;
     }
-    const changes = { routers: [...kept, ...(isOn ? [id] : [])].filter((one) => one !== view().get("router")).join(",") };
+    const changes = { vehicles: [...kept, ...(isOn ? [id] : [])].filter((one) => one !== view().get("router")).join(",") };
     if (!isOn && id === view().get("router")) changes.router = "";
     changeView(changes);
   }
@@ -474,7 +474,7 @@ export async function drawMap(data, panel) {
   if (!shown) {
     shown = new FleetMap(panel);
     document.addEventListener("view", async ({ detail }) => {
-      if (!shown.data || !detail.some((name) => ["day", "at", "routers"].includes(name))) return;
+      if (!shown.data || !detail.some((name) => ["day", "at", "vehicles"].includes(name))) return;
       await shown.update();
       if (!shown.timer) panel.load(detail.every((name) => name === "at") ? ["replay"] : ["track", "stops", "replay"]);
     });
