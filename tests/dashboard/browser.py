@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 PAGES = (
     "/now",
     "/map",
-    f"/map?routers={ROUTER},1000002&day=2026-11-18",
+    f"/map?vehicles={ROUTER},1000002&day=2026-11-18",
     "/failover?last=all",
     f"/batteries?last=all&router={ROUTER}",
     "/batteries?last=all",
