@@ -101,15 +101,37 @@ def test_what_became_more_urgent_is_open_again(path, step):
     assert states(path)[OFFLINE] != "open"
 
 
-def test_a_finding_of_an_outage_is_dealt_with_when_the_outage_is(path):
+def test_a_step_about_an_outage_is_one_about_its_devices(path):
     change(path, f"parent_id = '{CAP}' where attention_id in ('{OFFLINE}', '{WORN}')")
     take(path, FindingStep.SNOOZE, CAP, until=timedelta(hours=4))
     take(path, FindingStep.ACKNOWLEDGE, WORN)
-    snoozed = states(path)
+    dealt_with = states(path)
+    change(path, f"parent_id = null where attention_id <> '{CAP}'")
+    shrunken = states(path)
+    change(path, f"parent_id = '{CAP}' where attention_id <> '{CAP}'")
     take(path, FindingStep.REOPEN, CAP)
 
-    assert snoozed == {CAP: "snoozed", OFFLINE: "snoozed", WORN: "acknowledged"}
-    assert states(path) == {CAP: "open", OFFLINE: "open", WORN: "acknowledged"}
+    assert dealt_with == {CAP: "snoozed", OFFLINE: "snoozed", WORN: "acknowledged"}
+    assert shrunken == dealt_with
+    assert set(states(path).values()) == {"open"}
+
+
+def test_an_outage_of_another_name_is_dealt_with_if_its_devices_are(path):
+    change(path, f"parent_id = '{CAP}' where attention_id in ('{OFFLINE}', '{WORN}')")
+    take(path, FindingStep.ACKNOWLEDGE, CAP)
+    other = "outage account 10 1781566200"
+    change(path, f"attention_id = '{other}' where attention_id = '{CAP}'")
+    change(path, f"parent_id = '{other}' where parent_id is not null")
+
+    assert states(path) == dict.fromkeys((other, OFFLINE, WORN), "acknowledged")
+
+
+def test_a_device_that_joins_an_outage_is_as_dealt_with_as_it_is(path):
+    change(path, f"parent_id = '{CAP}' where attention_id = '{OFFLINE}'")
+    take(path, FindingStep.ACKNOWLEDGE, CAP)
+    change(path, f"parent_id = '{CAP}' where attention_id = '{WORN}'")
+
+    assert states(path) == dict.fromkeys((CAP, OFFLINE, WORN), "acknowledged")
 
 
 def test_a_snooze_ends_by_the_time_of_the_data(path):

@@ -136,6 +136,21 @@ def test_an_outage_takes_its_devices_along(lake):
     assert names(lake) == []
 
 
+def test_an_outage_that_only_changes_its_name_is_not_told_again(lake):
+    def outage(name, devices):
+        parts = [finding(f"offline {n}", parent_id=name) for n in range(devices)]
+        show(lake, [finding(name, router_name=None), *parts])
+
+    outage("outage group 20", 6)
+    first = tell(lake)
+    outage("outage account 10", 7)
+    renamed = tell(lake)
+    outage("outage account 10", 20)
+
+    assert (first, renamed) == (["outage group 20"], [])
+    assert names(lake) == ["outage account 10"]
+
+
 def test_a_place_is_told_of_what_it_wants(lake):
     show(
         lake,

@@ -137,6 +137,8 @@ def test_thousands_of_steps_keep_nobody_waiting(desk):
         ({"content-type": "text/plain"}, 403),
         ({"content-type": "application/x-www-form-urlencoded"}, 403),
         ({"origin": HOST}, 200),
+        ({"origin": "https://fleet.example", "sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "https://fleet.example", "sec-fetch-site": "cross-site"}, 403),
     ],
 )
 def test_only_a_reader_with_the_token_on_our_own_page_may_write(desk, headers, status):

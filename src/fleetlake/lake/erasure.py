@@ -20,7 +20,7 @@ from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import FILES_ONLY, columns_in
+from fleetlake.lake.ducklake import FILES_ONLY
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure_plan import (
     ErasurePlan,
@@ -244,15 +244,14 @@ class _Erasure:
                 self.deleted["meta.quarantine"] += int(count)
 
     def _findings(self) -> None:
-        """Delete the steps about findings of what is erased; redact mentions in the others."""
+        """Delete steps and messages about findings of what is erased; redact other mentions."""
+        if routers := self._plan.things[Thing.ROUTER]:
+            listed = ", ".join(map(str, sorted(routers)))
+            self._delete("meta.messages", f"router_id in ({listed})")
         for thing, column in ((Thing.ROUTER, "router_id"), (Thing.NET_DEVICE, "net_device_id")):
             if ids := self._plan.things[thing]:
                 listed = ", ".join(map(str, sorted(ids)))
                 self._delete("meta.findings", f"{column} in ({listed})")
-        # What places were told of, as far as it is not of a finding that stays.
-        listed = "select attention_id from marts.attention"
-        has_mart = ("attention", "attention_id") in columns_in(self._lake, "marts")
-        self._delete("meta.messages", f"finding_id not in ({listed})" if has_mart else "true")
         for name in ("comment", "assignee", "actor"):
             for (text,) in self._lake.rows(
                 f"select distinct {name} from meta.findings where {name} is not null"

@@ -210,6 +210,7 @@ META: dict[str, dict[str, str]] = {
         "destination": "VARCHAR",
         "message_id": "VARCHAR",
         "finding_id": "VARCHAR",
+        "router_id": "BIGINT",
         "seen_at": _TIME,  # the data went up to here
         "is_told": "BOOLEAN",  # false for a device within an outage that is told
         "recorded_at": _TIME,

@@ -7,7 +7,8 @@ published snapshot. The state of a finding follows from its steps and the mart:
   another one, and open.
 - An acknowledged or snoozed finding is open again once it is more urgent than it was.
 - A snooze ends by the time of the data, `as_of_at`.
-- A finding that is part of an outage is at least as dealt with as the outage.
+- A step about an outage is one about its devices, too: the outage is dealt with once they all are,
+  whatever it is called by then. A device that joins it is as dealt with as the outage.
 """
 
 from dataclasses import dataclass
@@ -131,11 +132,26 @@ judged as (
         end as state
     from {attention} as a
     left join latest as l on a.attention_id = l.finding_id
+),
+parts as (
+    select parent_id,
+        bool_and(state <> 'open') as are_done,
+        arg_max(state, handled.made_at) as state,
+        arg_max(handled, handled.made_at) as handled
+    from judged where parent_id is not null group by parent_id
+),
+whole as (
+    select j.* exclude (state, handled),
+        if(j.state = 'open' and p.are_done, p.state, j.state) as state,
+        if(j.state = 'open' and p.are_done, p.handled, j.handled) as handled
+    from judged as j
+    left join parts as p on j.attention_id = p.parent_id
 )
-select j.* exclude (handled, state), d.state,
+select w.* exclude (handled, state), d.state,
     case when d.state <> 'open' then d.handled.made_at end as handled_at,
     case when d.state <> 'open' then d.handled.actor end as handled_by,
     case when d.state = 'snoozed' then d.handled.until_at end as snoozed_until_at
-from judged as j
-left join judged as outage on j.parent_id = outage.attention_id and j.state = 'open'
-inner join judged as d on d.attention_id = coalesce(outage.attention_id, j.attention_id)"""
+from whole as w
+left join whole as outage on w.parent_id = outage.attention_id and w.state = 'open'
+    and (w.handled is null or w.handled.made_at < outage.handled.made_at)
+inner join whole as d on d.attention_id = coalesce(outage.attention_id, w.attention_id)"""

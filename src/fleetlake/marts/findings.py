@@ -52,6 +52,8 @@ def steps_of_present(lake: Lake) -> list[tuple[Any, ...]]:
 def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
     """Record a step about findings, all or none, and return its rows of STEP_COLUMNS.
 
+    One about an outage is recorded for its devices, too.
+
     The rows become a file at once: the service could not give them back.
 
     Raises: UsageError for a finding that is not in the mart, or a snooze that is over already;
@@ -71,7 +73,8 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
                 f"There is no finding {missing[0]!r}{others}.",
                 remedy="`fleetlake findings` lists them. It may have ended since you looked.",
             )
-        [(newest,)] = lake.rows(f"select max(as_of_at) {known}", [ids])
+        known += " or parent_id in (select unnest(?::varchar[]))"
+        [(newest,)] = lake.rows(f"select max(as_of_at) {known}", [ids, ids])
         if instant is not None and newest is not None and instant <= newest:
             raise UsageError(
                 f"The snooze would end before the newest data, {newest:%Y-%m-%d %H:%M} UTC.",
@@ -87,7 +90,7 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
             f"? as comment {known}",
             [
                 *(wanted.step, before, wanted.actor, instant, length),
-                *(wanted.assignee, wanted.comment, ids),
+                *(wanted.assignee, wanted.comment, ids, ids),
             ],
         )
         return lake.rows(

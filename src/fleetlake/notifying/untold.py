@@ -5,7 +5,7 @@ perhaps did not send is sent again, with the same number. The rows become files 
 else says what people were told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -71,6 +71,7 @@ def untold(lake: Lake, place: str, rule: NotifyRule, *, now: datetime) -> list[d
         and (not rule.reasons or one["reason"] in rule.reasons)
         and is_of_groups([one, *parts.get(one["attention_id"], ())], rule.groups)
         and _is_due(one, told.get(one["attention_id"]), rule)
+        and not _is_known_by_its_parts(parts.get(one["attention_id"], ()), told)
     ]
 
 
@@ -86,9 +87,12 @@ def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> Findin
         )
         for one, is_told in [(one, True) for one in findings] + [(one, False) for one in within]:
             lake.execute(
-                "insert into meta.messages (destination, message_id, finding_id, seen_at, "
-                "is_told, recorded_at) values (?, ?, ?, ?, ?, now())",
-                [place, message.number, one["attention_id"], one["as_of_at"], is_told],
+                "insert into meta.messages (destination, message_id, finding_id, router_id, "
+                "seen_at, is_told, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
+                [
+                    *(place, message.number, one["attention_id"], one["router_id"]),
+                    *(one["as_of_at"], is_told),
+                ],
             )
     return message
 
@@ -116,6 +120,14 @@ def is_of_groups(findings: Sequence[dict[str, Any]], groups: Sequence[str]) -> b
     """Return whether a finding is of one of the groups, by name in any case; no groups mean all."""
     wanted = {group.casefold() for group in groups}
     return not wanted or any((one["group_name"] or "").casefold() in wanted for one in findings)
+
+
+def _is_known_by_its_parts(parts: Sequence[dict[str, Any]], told: Mapping[str, datetime]) -> bool:
+    """Return whether most devices of an outage were told of: it has only another name now."""
+    known = [
+        part for part in parts if (at := told.get(part["attention_id"])) and at >= part["since_at"]
+    ]
+    return len(known) * 2 > len(parts)
 
 
 def _is_due(one: dict[str, Any], told_at: datetime | None, rule: NotifyRule) -> bool:

@@ -228,7 +228,8 @@ reasons as (
             else 'watch'
         end as severity,
         'data_usage_month' as mart,
-        cast(net_device_id as {{ dbt.type_string() }}) as thing_id,
+        -- A cap is passed or kept month by month.
+        concat(net_device_id, ' ', cast(month_date as {{ dbt.type_string() }})) as thing_id,
         router_id, net_device_id, null, null, null,
         passed_at as since_at,
         due_at,
@@ -424,24 +425,20 @@ together as (
     group by kind, shared_id, spell
 ),
 
+-- The id names the first failure, so that two outages of a carrier are two.
 outages as (
     select
         t.*,
         s.shared_name,
         s.devices as all_devices,
-        row_number() over (partition by t.kind, t.shared_id order by t.since_at, t.spell) as number
+        concat('outage ', t.kind, ' ', t.shared_id, ' ', {{ whole(seconds_between(
+            "cast('1970-01-01 00:00:00+00:00' as " ~ ('timestamp' if target.type == 'spark' else 'timestamp with time zone') ~ ")",
+            't.since_at'
+        )) }}) as attention_id
     from together as t
     inner join sizes as s on t.kind = s.kind and t.shared_id = s.shared_id
     where t.devices >= {{ var('outage_devices') }}
         and t.devices * 100 >= s.devices * {{ var('outage_pct') }}
-),
-
-named as (
-    select
-        *,
-        concat_ws('', 'outage ', kind, ' ', shared_id, case when number > 1 then concat(' ', {{ whole('number') }}) end)
-            as attention_id
-    from outages
 ),
 
 -- A device belongs to the largest outage that it is in.
@@ -454,7 +451,7 @@ chosen as (
             partition by p.router_id, p.reason order by o.devices desc, o.kind, o.attention_id
         ) as place
     from spells as p
-    inner join named as o on p.kind = o.kind and p.shared_id = o.shared_id and p.spell = o.spell
+    inner join outages as o on p.kind = o.kind and p.shared_id = o.shared_id and p.spell = o.spell
 ),
 
 parents as (
@@ -512,7 +509,7 @@ findings as (
         ) as message,
         o.since_at,
         null as due_at
-    from named as o
+    from outages as o
     where o.attention_id in (select parent_id from parents)
 )
 
