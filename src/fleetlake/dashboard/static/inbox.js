@@ -1,7 +1,7 @@
 // What needs a person: an inbox. Alike findings are one line; each can be dealt with.
 import { el } from "./dom.js";
 import { ago, instant, preference, setPreference } from "./format.js";
-import { badge, deviceLink, visible, wrapped } from "./table.js";
+import { badge, deviceLink, firstRows, visible, wrapped } from "./table.js";
 
 const REASONS = {
   on_backup: "on a backup", offline: "offline", outage: "outage", battery_to_change: "battery", data_cap: "data cap",
@@ -9,7 +9,7 @@ const REASONS = {
 };
 const SNOOZES = [["4", "4 hours"], ["24", "a day"], ["168", "a week"], ["720", "30 days"]];
 const ALIKE = 3; // more findings than this of one reason and urgency are one line
-const FIRST = 100;
+const FIRST = 60; // lines; a phone shows a quarter of them
 
 const isReport = () => document.documentElement.dataset.page === "report";
 const canWrite = () => !isReport() && document.documentElement.dataset.writable === "true";
@@ -58,6 +58,7 @@ export function drawInbox(data, { state = {} } = {}) {
   const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Which findings" });
   const tools = el("div", { class: "tools", hidden: true });
   const said = el("p", { class: "hint", role: "status" });
+  const rest = el("p", { class: "more" });
 
   const box = (ids, label) => !canWrite() ? null : el("input", {
     type: "checkbox", "aria-label": `Choose ${label}`, checked: ids.every((id) => state.chosen.has(id)),
@@ -111,8 +112,14 @@ export function drawInbox(data, { state = {} } = {}) {
         fill();
       },
     }, `${name[0].toUpperCase()}${name.slice(1)} ${count}`)));
-    const shown = groups.slice(0, FIRST).flatMap((alike) => group(alike, parts));
+    const count = state.lines || firstRows(FIRST);
+    const shown = groups.slice(0, count).flatMap((alike) => group(alike, parts));
     list.replaceChildren(...shown);
+    rest.replaceChildren();
+    if (groups.length > count) rest.append(`${count} of ${groups.length} lines. `, el("button", { type: "button", onclick: () => {
+      state.lines = count + 100;
+      fill();
+    } }, "Show more"));
     if (!shown.length) list.replaceChildren(el("li", { class: "hint" }, state.shown === "open" ? "Nothing needs a person now." : `Nothing is ${state.shown}.`));
     fillTools();
   }
@@ -169,9 +176,9 @@ export function drawInbox(data, { state = {} } = {}) {
 
   fill();
   const more = data.is_cut ? el("p", { class: "more" }, "There are more: narrow the filters, or export them.") : null;
-  if (isReport()) return [list, more];
+  if (isReport()) return [list, rest, more];
   const hint = canWrite() ? null : el("p", { class: "more" }, "Read-only here. To deal with findings, use ", el("code", {}, "fleetlake findings"), ", or start the dashboard with ", el("code", {}, "--write"), ".");
-  return [tabs, tools, said, list, more, hint];
+  return [tabs, tools, said, list, rest, more, hint];
 }
 
 function namesOf(alike) {
