@@ -34,7 +34,8 @@ def made(tmp_path_factory):
         lake.execute(
             "create table marts.attention (attention_id varchar, reason varchar, severity varchar,"
             " severity_rank bigint, parent_id varchar, devices bigint, router_id bigint,"
-            " net_device_id bigint, router_name varchar,"
+            " net_device_id bigint, router_name varchar, group_name varchar,"
+            " account_name varchar,"
             " message varchar, since_at timestamptz, due_at timestamptz, as_of_at timestamptz)"
         )
         rows = [
@@ -45,7 +46,7 @@ def made(tmp_path_factory):
         for row in rows:
             lake.execute(
                 "insert into marts.attention values"
-                " (?, ?, ?, ?, null, null, ?, ?, ?, ?, ?, null, ?)",
+                " (?, ?, ?, ?, null, null, ?, ?, ?, null, null, ?, ?, null, ?)",
                 [*row, NOON],
             )
     return path

@@ -46,6 +46,7 @@ COLUMNS = {
     "net_device_id": pa.int64(),
     "router_name": pa.string(),
     "group_name": pa.string(),
+    "account_name": pa.string(),
     "message": pa.string(),
     "since_at": pa.timestamp("us", "UTC"),
     "due_at": pa.timestamp("us", "UTC"),

@@ -67,7 +67,7 @@ def list_findings(
         (
             one["attention_id"],
             one["severity"],
-            one["router_name"],
+            one["router_name"] or one["group_name"] or one["account_name"],
             one["message"],
             f"{one['since_at']:%Y-%m-%d %H:%M}" if one["since_at"] else None,
             _dealt_with(one),
@@ -75,7 +75,7 @@ def list_findings(
         for one in shown
         if one["parent_id"] not in listed
     ]
-    columns = ("id", "severity", "router", "what", "since", "dealt with")
+    columns = ("id", "severity", "who", "what", "since", "dealt with")
     console().print(table_or_none("findings", columns, rows))
     if within := len(shown) - len(rows):
         console().print(f"{counted(within, 'other')} within outages: --format json has them, too.")

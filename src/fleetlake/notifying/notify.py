@@ -103,6 +103,7 @@ def text_of(message: FindingMessage) -> str:
 def _line(one: dict[str, Any]) -> str:
     who = one["router_name"] or (f"router {one['router_id']}" if one["router_id"] else "")
     group = f" ({one['group_name']})" if one["group_name"] and who else ""
+    who = who or one["group_name"] or one["account_name"] or ""  # of an outage
     since = (
         f" Since {one['since_at'].astimezone(UTC):%Y-%m-%d %H:%M} UTC." if one["since_at"] else ""
     )

@@ -1,5 +1,4 @@
--- Grain: one row per thing (router, interface, battery, endpoint, or devices that failed together) and reason
--- to look at it today.
+-- Grain: one row per thing (router, interface, battery, endpoint, or outage) and reason to look at it today.
 -- Kind: table.
 
 with backups as (
@@ -349,23 +348,23 @@ lines as (
 ),
 
 belonging as (
-    select 'carrier' as kind, carrier as shared_id, carrier as shared_name, router_id from lines
+    select 'carrier' as kind, carrier as shared_id, router_id from lines
 
     union all
 
-    select 'group', cast(group_id as {{ dbt.type_string() }}), group_name, router_id
+    select 'group', cast(group_id as {{ dbt.type_string() }}), router_id
     from {{ ref('int_routers') }}
     where left_at is null and group_id is not null
 
     union all
 
-    select 'account', cast(account_id as {{ dbt.type_string() }}), account_name, router_id
+    select 'account', cast(account_id as {{ dbt.type_string() }}), router_id
     from {{ ref('int_routers') }}
     where left_at is null and account_id is not null
 ),
 
 sizes as (
-    select kind, shared_id, max(shared_name) as shared_name, count(*) as devices
+    select kind, shared_id, count(*) as devices
     from belonging
     group by kind, shared_id
 ),
@@ -429,7 +428,6 @@ together as (
 outages as (
     select
         t.*,
-        s.shared_name,
         s.devices as all_devices,
         concat('outage ', t.kind, ' ', t.shared_id, ' ', {{ whole(seconds_between(
             "cast('1970-01-01 00:00:00+00:00' as " ~ ('timestamp' if target.type == 'spark' else 'timestamp with time zone') ~ ")",
@@ -502,8 +500,10 @@ findings as (
         o.account_name,
         o.group_name,
         concat_ws('',
-            {{ whole('o.devices') }}, ' of the ', {{ whole('o.all_devices') }}, ' devices of the ', o.kind, ' ',
-            coalesce(o.shared_name, o.shared_id), ' failed within ',
+            {{ whole('o.devices') }}, ' of the ', {{ whole('o.all_devices') }}, ' devices of ',
+            -- Coarse snapshots show messages, so none of them names a group or an account.
+            case when o.kind = 'carrier' then concat('the carrier ', o.shared_id) else concat('one ', o.kind) end,
+            ' failed within ',
             {{ duration_words('greatest(' ~ seconds_between('o.since_at', 'o.last_at') ~ ', 60)') }}, ': ',
             {{ whole('o.offline_devices') }}, ' offline, ', {{ whole('o.devices - o.offline_devices') }}, ' on a backup.'
         ) as message,

@@ -96,7 +96,7 @@ export function drawInbox(data, { state = {} } = {}) {
   function group(alike, parts) {
     const [first] = alike;
     const id = first.get("attention_id");
-    if (parts.has(id)) return [fold(id, [id], first, parts.get(id), [wrapped(first.get("message")), dealtWith(first)], first.get("message"))];
+    if (parts.has(id)) return [fold(id, [id], first, parts.get(id), [el("strong", {}, sharedBy(first)), wrapped(first.get("message")), dealtWith(first)], first.get("message"))];
     if (alike.length <= ALIKE) return alike.map((one) => item(one, data));
     const ids = alike.map((one) => one.get("attention_id"));
     const words = [`${alike.length} ${first.get("router_id") === null ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))];
@@ -184,4 +184,10 @@ export function drawInbox(data, { state = {} } = {}) {
 function namesOf(alike) {
   const names = alike.slice(0, 3).map((one) => visible(one.get("router_name") ?? "").slice(0, 40)).filter(Boolean);
   return names.join(", ") + (alike.length > 3 ? " …" : "");
+}
+
+// The group or account whose devices failed together, if they have one in common.
+function sharedBy(outage) {
+  const name = visible(outage.get("group_name") ?? outage.get("account_name") ?? "").slice(0, 60);
+  return name && outage.get("attention_id").startsWith("outage carrier") ? "" : name && `${name}: `;
 }
