@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from fleetlake.settings.notify_rule import HOURS, Names, ZoneName
+from fleetlake.settings.name_lists import Names
+from fleetlake.settings.notify_rule import HOURS, ZoneName
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

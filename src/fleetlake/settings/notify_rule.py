@@ -5,7 +5,9 @@ from enum import StrEnum
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+from fleetlake.settings.name_lists import Names
 
 
 def _zone(name: str) -> str:
@@ -15,15 +17,6 @@ def _zone(name: str) -> str:
         raise ValueError("is not a time zone, such as Europe/Paris") from None
     return name
 
-
-def _listed(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-"""Names, also as one text with commas."""
 
 ZoneName = Annotated[str, AfterValidator(_zone)]
 HOURS = r"^([01]?\d|2[0-3])-([01]?\d|2[0-3])$"

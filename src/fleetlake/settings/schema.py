@@ -36,6 +36,7 @@ from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 from fleetlake.settings.maintenance_window import MaintenanceWindow
+from fleetlake.settings.name_lists import listed
 from fleetlake.settings.notify_rule import NotifyRule
 from fleetlake.settings.vendor_words import (
     KEY_HEADERS,
@@ -57,15 +58,6 @@ def in_project_folder(value: object) -> object:
     if isinstance(value, str) and "://" not in value:
         return str(in_project(Path(value)))
     return in_project(value) if isinstance(value, Path) else value
-
-
-def comma_separated(value: str) -> tuple[str, ...]:
-    """Return the parts of a text that may be empty, without spaces.
-
-    >>> comma_separated("a, b,"), comma_separated("")
-    (('a', 'b'), ())
-    """
-    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def memory_size(value: str) -> str:
@@ -341,7 +333,7 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _split_list(cls, value: object) -> object:
-        return comma_separated(value) if isinstance(value, str) else value
+        return listed(value)
 
     @field_validator("base_url", "v3_base_url")
     @classmethod
