@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fleetlake.lake.connection import Lake
-from fleetlake.marts.finding_states import FindingState, FindingStep, NewStep
+from fleetlake.marts.finding_states import MOST_AT_ONCE, FindingState, FindingStep, NewStep
 from fleetlake.marts.findings import read_findings, read_steps, take_step
 from fleetlake.notifying.untold import is_of_groups, parts_of
 from fleetlake.settings.maintenance_window import MaintenanceWindow
@@ -33,7 +33,9 @@ def snooze_planned(lake: Lake, windows: Mapping[str, MaintenanceWindow]) -> int:
                 for part in parts.get(one["attention_id"], (one,))
             )
         }
-        if new := frozenset(ids - before):
-            step = NewStep(finding_ids=new, step=FindingStep.SNOOZE, actor=actor, until=end)
+        new = sorted(ids - before)
+        for start in range(0, len(new), MOST_AT_ONCE):
+            few = frozenset(new[start : start + MOST_AT_ONCE])
+            step = NewStep(finding_ids=few, step=FindingStep.SNOOZE, actor=actor, until=end)
             snoozed += len(take_step(lake, step))
     return snoozed
