@@ -9,6 +9,7 @@ const REASONS = {
 };
 const SNOOZES = [["4", "4 hours"], ["24", "a day"], ["168", "a week"], ["720", "30 days"]];
 const ALIKE = 3; // more findings than this of one reason and urgency are one line
+const MEMBERS = 500; // of a line that opens
 const FIRST = 60; // lines; a phone shows a quarter of them
 
 const isReport = () => document.documentElement.dataset.page === "report";
@@ -80,7 +81,8 @@ export function drawInbox(data, { state = {} } = {}) {
   // A line that opens: an outage with its devices, or many alike findings.
   function fold(key, ids, first, members, words, label) {
     state.open ??= new Set();
-    const items = () => members.slice(0, 500).map((one) => item(one, data));
+    const items = () => [...members.slice(0, MEMBERS).map((one) => item(one, data)),
+      ...(members.length > MEMBERS ? [el("li", { class: "hint" }, `${MEMBERS} of ${members.length} are shown: narrow the filters for the others.`)] : [])];
     const inside = el("ol", { class: "inbox members" }, state.open.has(key) ? items() : []);
     const details = el("details", { open: state.open.has(key), ontoggle: () => {
       if (details.open === state.open.has(key)) return;
