@@ -68,6 +68,12 @@ def states(path):
         return {one["attention_id"]: one["state"] for one in read_findings(lake)}
 
 
+def lose_catalog(path):
+    for file in path.glob(f"{CATALOG}*"):
+        file.unlink()
+    rebuild_catalog(path)
+
+
 def change(path, sql):
     with open_lake(path) as lake:
         lake.execute(f"update marts.attention set {sql}")
@@ -229,9 +235,7 @@ def test_steps_survive_the_loss_of_the_catalog(path):
     take(path, FindingStep.ACKNOWLEDGE, OFFLINE, comment="known")
     with open_lake(path, read_only=True) as lake:
         before = read_steps(lake)
-    for file in path.glob(f"{CATALOG}*"):
-        file.unlink()
-    rebuild_catalog(path)
+    lose_catalog(path)
 
     with open_lake(path, read_only=True) as lake:
         assert read_steps(lake) == before
@@ -244,9 +248,7 @@ def test_a_comment_that_an_erasure_redacted_is_there_once_after_the_loss_of_the_
     with open_lake(path) as lake:
         erase_rows(lake, plan, commit_tombstones(lake, plan))
         before = read_steps(lake)
-    for file in path.glob(f"{CATALOG}*"):
-        file.unlink()
-    rebuild_catalog(path)
+    lose_catalog(path)
 
     with open_lake(path, read_only=True) as lake:
         assert read_steps(lake) == before
