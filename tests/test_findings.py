@@ -290,6 +290,14 @@ def test_the_command_acknowledges_all_of_a_reason_and_lists_the_others(path, mon
     assert "known" in history
 
 
+def test_the_command_opens_all_of_a_reason_again(path, monkeypatch):
+    command(path, monkeypatch, "acknowledge", "--reason", "offline")
+    done = command(path, monkeypatch, "reopen", "--reason", "offline")
+
+    assert done.output == "1 finding open again.\n"
+    assert set(states(path).values()) == {"open"}
+
+
 def test_the_command_refuses_a_choice_that_matches_nothing(path, monkeypatch):
     done = command(path, monkeypatch, "snooze", "--reason", "flapping", "--hours", "2")
 

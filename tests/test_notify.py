@@ -401,6 +401,24 @@ def test_one_place_that_fails_keeps_no_other_from_being_told(lake, web, url, err
     assert len(web.received) == 1
 
 
+def test_what_was_not_in_the_message_after_all_is_told_when_it_is_open_again(lake, web):
+    show(lake, [finding("offline 1"), finding("offline 2")])
+    settings = settings_for(lake, f"json://127.0.0.1:{web.server_port}/x")
+    web.status = 500
+    with pytest.raises(NotTold):
+        notify(settings, now=NOON)
+    web.status = 200
+    one = frozenset({"offline 1"})
+    take_step(lake, NewStep(finding_ids=one, step=FindingStep.ACKNOWLEDGE, actor="ann"))
+    [dry] = notify(settings, now=NOON, is_dry=True)
+    notify(settings, now=NOON)
+    take_step(lake, NewStep(finding_ids=one, step=FindingStep.REOPEN, actor="ann"))
+    notify(settings, now=NOON)
+
+    assert [found["attention_id"] for found in dry.findings] == ["offline 2"]
+    assert ["urgent, 1:" in m["message"] for m in web.received] == [True, False, True]
+
+
 def test_quiet_hours_hold_messages_back(lake, web):
     show(lake, [finding("offline 1")])
     quiet = settings_for(lake, f"json://127.0.0.1:{web.server_port}/x", quiet="11-13")
@@ -443,7 +461,8 @@ def test_the_command_shows_what_it_would_tell_and_sends_a_test(lake, web, monkey
     test = CliRunner().invoke(app, ["notify", "--test", "ops"]).output
     sent = CliRunner().invoke(app, ["notify"]).output
 
-    assert dry == "ops: would be told of 1 finding (fleetlake: 1 urgent).\n"
+    assert dry.splitlines()[0] == "ops: would be told of 1 finding (fleetlake: 1 urgent)."
+    assert dry.splitlines()[1].startswith("  urgent, 1: Offline for 1 hour.")
     assert test == "ops took a test message.\n"
     assert sent == "ops: told of 1 finding.\n"
     assert [m["title"] for m in web.received] == ["fleetlake: test", "fleetlake: 1 urgent"]

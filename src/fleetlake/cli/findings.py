@@ -21,12 +21,13 @@ FIELDS = (
 """Keys of the JSON output and columns of the CSV output."""
 
 Ids = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help='As in the list: "offline 1000104".')
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help='As in the list, in quotes: "offline 1000104".'),
 ]
 Reason = Annotated[
-    str | None, typer.Option(metavar="REASON", help="All open findings with this reason.")
+    str | None, typer.Option(metavar="REASON", help="All findings with this reason.")
 ]
-Router = Annotated[int | None, typer.Option(metavar="ID", help="All open findings of this router.")]
+Router = Annotated[int | None, typer.Option(metavar="ID", help="All findings of this router.")]
 Comment = Annotated[
     str | None, typer.Option("--comment", "-m", metavar="TEXT", help="Why, for the others.")
 ]
@@ -129,9 +130,11 @@ def comment(
 
 
 @findings.command()
-def reopen(ids: Ids = None, comment: Comment = None) -> None:
-    """Open acknowledged or snoozed findings again."""
-    _take(ids, None, None, FindingStep.REOPEN, "open again", comment=comment)
+def reopen(
+    ids: Ids = None, reason: Reason = None, router: Router = None, comment: Comment = None
+) -> None:
+    """Open acknowledged or snoozed findings again; --reason and --router choose among these."""
+    _take(ids, reason, router, FindingStep.REOPEN, "open again", comment=comment)
 
 
 @findings.command()
@@ -190,7 +193,12 @@ def _take(
 
     with open_lake(load_settings().lake, must_exist=True) as lake:
         wanted = NewStep(
-            finding_ids=frozenset({*(ids or ()), *_matching(lake, reason, router)}),
+            finding_ids=frozenset(
+                {
+                    *(ids or ()),
+                    *_matching(lake, reason, router, is_open=step is not FindingStep.REOPEN),
+                }
+            ),
             step=step,
             actor=this_user(),
             comment=comment,
@@ -201,21 +209,23 @@ def _take(
     console().print(f"{counted(len(made), 'finding')} {done}.")
 
 
-def _matching(lake: "Lake", reason: str | None, router: int | None) -> list[str]:
-    """Return the open findings with a reason, or of a router, or both. Raises: UsageError."""
+def _matching(lake: "Lake", reason: str | None, router: int | None, *, is_open: bool) -> list[str]:
+    """Return the findings with a reason, or of a router, or both. Raises: UsageError."""
     from fleetlake.errors import UsageError
     from fleetlake.marts.findings import read_findings
 
     if reason is None and router is None:
         return []
-    found = read_findings(lake, state=FindingState.OPEN)
+    found = [one for one in read_findings(lake) if (one["state"] == FindingState.OPEN) is is_open]
     matching = [
         str(one["attention_id"])
         for one in found
         if reason in {None, one["reason"]} and router in {None, one["router_id"]}
     ]
     if not matching:
-        raise UsageError("No open finding matches.", remedy="`fleetlake findings` lists them.")
+        what = "open finding" if is_open else "acknowledged or snoozed finding"
+        reasons = ", ".join(sorted({one["reason"] for one in found})) or "none"
+        raise UsageError(f"No {what} matches.", remedy=f"Their reasons are: {reasons}.")
     return matching
 
 

@@ -22,8 +22,8 @@ def notify(
     """
     from fleetlake.cli.screen import console
     from fleetlake.errors import UsageError
+    from fleetlake.notifying.notify import line_of, send_test, title_of
     from fleetlake.notifying.notify import notify as tell
-    from fleetlake.notifying.notify import send_test, title_of
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -47,3 +47,5 @@ def notify(
             screen.print(f"{one.place}: told of {what}.")
         else:
             screen.print(f"{one.place}: would be told of {what} ({title_of(one.findings)}).")
+            for finding in one.findings:
+                screen.print(f"  {line_of(finding)}")

@@ -19,7 +19,13 @@ MOST_ROWS = 20_000
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _SLUG = re.compile(r"[a-z][a-z0-9_-]{0,60}")
-_WORDS = {str: "a text", list: "a list of texts", dict: "a table", int: "a number", bool: "true or false"}
+_WORDS = {
+    str: "a text",
+    list: "a list of texts",
+    dict: "a table",
+    int: "a number",
+    bool: "true or false",
+}
 
 PAGE_KEYS: Mapping[str, type] = {
     "title": str,

@@ -71,7 +71,8 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
             others = f", nor {counted(len(missing) - 1, 'other')}" if missing[1:] else ""
             raise UsageError(
                 f"There is no finding {missing[0]!r}{others}.",
-                remedy="`fleetlake findings` lists them. It may have ended since you looked.",
+                remedy="`fleetlake findings` lists them: an id has several words, in quotes. "
+                "It may have ended since you looked.",
             )
         known += " or parent_id in (select unnest(?::varchar[]))"
         [(newest,)] = lake.rows(f"select max(as_of_at) {known}", [ids, ids])

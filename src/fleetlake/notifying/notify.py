@@ -67,15 +67,19 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
 
 def send_test(place: str, rule: NotifyRule) -> None:
     """Send a message that says nothing but that it arrived. Raises: SettingsError, NotTold."""
-    _send(place, rule.url, "fleetlake: test", "Messages about findings arrive here.")
+    try:
+        _send(place, rule.url, "fleetlake: test", "Messages about findings arrive here.")
+    except NotTold as error:
+        raise NotTold(error.what, remedy="Check its address and the network.") from None
 
 
 def _tell(lake: Lake, place: str, rule: NotifyRule, *, is_dry: bool, now: datetime) -> Told:
     if rule.is_quiet(now):
         return Told(place=place, findings=(), is_sent=False)
-    left = None if is_dry else unfinished(lake, place)
+    left = unfinished(lake, place)
     if left and not left.findings:  # they ended meanwhile, or are dealt with
-        record_sent(lake, place, left, now=now)
+        if not is_dry:
+            record_sent(lake, place, left, now=now)
         left = None
     findings = left.findings if left else untold(lake, place, rule, now=now)
     if not findings or is_dry:
@@ -94,13 +98,14 @@ def title_of(findings: Sequence[dict[str, Any]]) -> str:
 
 def text_of(message: FindingMessage) -> str:
     """Return the text of a message: a line for each finding, and the message's number."""
-    lines = [_line(one) for one in message.findings[:MOST_LINES]]
+    lines = [line_of(one) for one in message.findings[:MOST_LINES]]
     if more := len(message.findings) - len(lines):
         lines.append(f"… and {counted(more, 'more finding')}: `fleetlake findings` lists them.")
     return "\n".join([*lines, "", f"Message {message.number}"])
 
 
-def _line(one: dict[str, Any]) -> str:
+def line_of(one: dict[str, Any]) -> str:
+    """Return a finding as one line of a message."""
     who = one["router_name"] or (f"router {one['router_id']}" if one["router_id"] else "")
     group = f" ({one['group_name']})" if one["group_name"] and who else ""
     who = who or one["group_name"] or one["account_name"] or ""  # of an outage

@@ -98,12 +98,18 @@ def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> Findin
 
 
 def record_sent(lake: Lake, place: str, message: FindingMessage, *, now: datetime) -> None:
-    """Record that a message was sent."""
+    """Record that a message was sent, and forget what was recorded and is not in it any more."""
+    ids = [one["attention_id"] for one in message.findings]
+    its = "destination = ? and message_id = ?"
     with commit_lock(lake.path), lake.transaction():
         lake.execute(FILES_ONLY)
         lake.execute(
-            "update meta.messages set sent_at = ? where destination = ? and message_id = ?",
-            [now, place, message.number],
+            f"delete from meta.messages where {its} and (? or is_told) "
+            "and finding_id not in (select unnest(?::varchar[]))",
+            [place, message.number, not ids, ids],
+        )
+        lake.execute(
+            f"update meta.messages set sent_at = ? where {its}", [now, place, message.number]
         )
 
 
