@@ -8,7 +8,7 @@ import numpy as np
 from fleetsim import timeuuids
 from fleetsim.blocks import Block
 from fleetsim.conditions import Condition, all_of
-from fleetsim.definition import Resource
+from fleetsim.definition import Resource, SeriesRead
 from fleetsim.list_requests import read_list_request, read_shape
 from fleetsim.live_shapes import begins_empty
 from fleetsim.paging import read_page
@@ -17,7 +17,7 @@ from fleetsim.rendering import records
 from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
-from fleetsim.units import NEVER, NULL
+from fleetsim.units import NULL
 from fleetsim.view import View
 
 _PARTS = {"configuration_manager": "configuration_managers"}
@@ -97,7 +97,7 @@ def _rows(view: View, resource: Resource) -> Block:
     if resource.rows is not None:
         return resource.rows(view)
     assert resource.series is not None
-    return next(iter(resource.series(view, None, 0, NEVER, newest_first=False, want=1)))
+    return next(iter(resource.series(view, SeriesRead())))
 
 
 def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[str, Any]]) -> None:

@@ -3,39 +3,52 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+
+import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.resource_columns import ResourceColumn
-from fleetsim.units import Ints
+from fleetsim.units import NEVER, Ints
 from fleetsim.view import View
 
+Rows = Callable[[View], Block]
+"""Returns a snapshot resource's rows in ascending id order, with row numbers in `row`."""
 
-class Rows(Protocol):
-    """Returns a snapshot resource's rows in ascending id order, with row numbers in `row`."""
-
-    def __call__(self, view: View, /) -> Block: ...  # noqa: D102 - the class says it
+_LARGEST_BLOCK = 20_000
 
 
-class Series(Protocol):
-    """Yields a time series in blocks, each ascending by (time, tail).
+@dataclass(frozen=True, kw_only=True)
+class SeriesRead:
+    """Which records of a time series are read: those created in [since, until), in microseconds.
 
-    The blocks together hold every record created in [since, until), the newest block first if
-    requested. `devices` are row numbers; None means all that the caller may see. `want` is a hint
-    for the size of a block: the number of records that the caller wants.
+    `devices` are row numbers; None means all that the caller may see. `want` is a hint for the size
+    of a block: the number of records that the caller wants.
     """
 
-    def __call__(  # noqa: D102 - the class says it
-        self,
-        view: View,
-        devices: Ints | None,
-        since: int,
-        until: int,
-        /,
-        *,
-        newest_first: bool,
-        want: int,
-    ) -> Iterator[Block]: ...
+    devices: Ints | None = None
+    since: int = 0
+    until: int = NEVER
+    newest_first: bool = False
+    want: int = 0
+
+    def periods(self, view: View, devices: Ints, period: int) -> Iterator[Ints]:
+        """Yield runs of periods, each with about as many rows of these devices as a page."""
+        first = max(self.since, view.world.started_at) // period
+        last = min(self.until - 1, view.now) // period + 1
+        size = max(min(self.want * 5 // 4, _LARGEST_BLOCK) // len(devices), 1)
+        if self.newest_first:
+            for end in range(last, first, -size):
+                yield np.arange(max(end - size, first), end)
+            return
+        for start in range(first, last, size):
+            yield np.arange(start, min(start + size, last))
+
+
+Series = Callable[[View, SeriesRead], Iterator[Block]]
+"""Yields a time series in blocks, each ascending by (time, tail).
+
+The blocks together hold every record that is read, the newest block first if requested.
+"""
 
 
 def everything(_view: View, block: Block) -> Block:

@@ -10,6 +10,7 @@ import numpy as np
 from fleetsim import timeuuids
 from fleetsim.blocks import Block, concatenate
 from fleetsim.conditions import Condition, all_of
+from fleetsim.definition import SeriesRead
 from fleetsim.list_requests import ListRequest
 from fleetsim.resource_columns import ColumnKind
 from fleetsim.units import NEVER, Ints
@@ -135,9 +136,14 @@ def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> I
     devices, conditions = _pick_devices(view, list_request)
     since, until = _window(list_request, conditions)
     until = min(until, view.now + 1)
-    for block in resource.series(
-        view, devices, since, until, newest_first=newest_first, want=list_request.limit + 1
-    ):
+    read = SeriesRead(
+        devices=devices,
+        since=since,
+        until=until,
+        newest_first=newest_first,
+        want=list_request.limit + 1,
+    )
+    for block in resource.series(view, read):
         for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
             settled = visible(view, chunk) if resource.lags else chunk
             found = all_of(view, conditions, resource.keep(view, settled))

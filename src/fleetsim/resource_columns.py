@@ -1,8 +1,9 @@
 """A column of a resource: where its values come from, and how they are rendered and filtered."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fleetsim.blocks import Block
@@ -31,7 +32,7 @@ class ColumnKind(StrEnum):
 Read = Callable[["View", Block], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ResourceColumn:
     """One field of a record.
 
@@ -41,10 +42,11 @@ class ResourceColumn:
     of the record.
     """
 
-    name: str
     kind: ColumnKind
+    name: str
     read: Read
     ops: frozenset[str] = frozenset()
+    _: KW_ONLY
     to: str = ""
     part: str = ""
     time_format: TimestampFormat = "micros_offset"
@@ -57,29 +59,18 @@ RANGE = frozenset({"gt", "gte", "lt", "lte"})
 EXACT_RANGE = EXACT | RANGE
 ANY_ID = EXACT_IN | RANGE
 
-
-def column(
-    name: str,
-    kind: ColumnKind,
-    read: Read,
-    ops: frozenset[str] = frozenset(),
-    *,
-    to: str = "",
-    part: str = "",
-    time_format: TimestampFormat = "micros_offset",
-    hidden: bool = False,
-) -> ResourceColumn:
-    """Return a column: a short form for the definitions of resources."""
-    return ResourceColumn(
-        name=name,
-        kind=kind,
-        read=read,
-        ops=ops,
-        to=to,
-        part=part,
-        time_format=time_format,
-        hidden=hidden,
-    )
+# Short forms for the definitions of resources: `column.text("name", read)`.
+id_ = partial(ResourceColumn, ColumnKind.ID)
+numeric_id = partial(ResourceColumn, ColumnKind.NUMERIC_ID)
+relation = partial(ResourceColumn, ColumnKind.RELATION)
+address = partial(ResourceColumn, ColumnKind.ADDRESS)
+integer = partial(ResourceColumn, ColumnKind.INTEGER)
+real = partial(ResourceColumn, ColumnKind.REAL)
+text = partial(ResourceColumn, ColumnKind.TEXT)
+flag = partial(ResourceColumn, ColumnKind.FLAG)
+time = partial(ResourceColumn, ColumnKind.TIME)
+uuid = partial(ResourceColumn, ColumnKind.UUID)
+json = partial(ResourceColumn, ColumnKind.JSON)
 
 
 def values(name: str) -> Read:

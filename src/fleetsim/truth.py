@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.definition import Resource
+from fleetsim.definition import Resource, SeriesRead
 from fleetsim.hostile_values import with_hostile_values
 from fleetsim.rendering import records
 from fleetsim.units import Ints
@@ -49,11 +49,11 @@ def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
 def _series(view: View, resource: Resource, until: int, device: int | None) -> Iterator[Block]:
     """Yield a series' blocks, oldest first; a per-device series device by device."""
     assert resource.series is not None
+    since = view.world.started_at
     for devices in _device_batches(view, resource, device):
-        for block in resource.series(
-            view, devices, view.world.started_at, until, newest_first=False, want=_ROWS_AT_ONCE
-        ):
-            first, last = np.searchsorted(block["time"], [view.world.started_at, until])
+        read = SeriesRead(devices=devices, since=since, until=until, want=_ROWS_AT_ONCE)
+        for block in resource.series(view, read):
+            first, last = np.searchsorted(block["time"], [since, until])
             yield resource.keep(view, block.take(slice(int(first), int(last))))
 
 

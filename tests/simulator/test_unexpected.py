@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from fleetsim.definition import SeriesRead
 from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
 from tests.support.asgi import Request, ask
@@ -231,7 +232,7 @@ def test_truth_of_a_resource_is_whole_or_not_found(name):
 def test_truth_does_not_change_while_a_client_deletes(fresh: Service):
     simulation = fresh.app.state.simulation
     view = simulation.truth(HOST)
-    block = RESOURCES["alert_rules"].series(view, None, 0, 2**62, newest_first=False, want=1)
+    block = RESOURCES["alert_rules"].series(view, SeriesRead())
 
     for rule in fresh.records("alert_rules/"):
         fresh.write("DELETE", f"alert_rules/{rule['alert_config_id']}/")

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from fleetsim.blocks import Block
+from fleetsim.definition import SeriesRead
 from fleetsim.ledger import Fields
 from fleetsim.live_shapes import info_of_type_only
 from fleetsim.push.push_faults import BodyShape
@@ -44,7 +45,7 @@ def messages(view: View, since: int, until: int, announced: AbstractSet[int]) ->
     `announced` holds the uuid tails of alerts that were sent when they were raised.
     """
     assert ALERTS.series is not None
-    for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):
+    for block in ALERTS.series(view, SeriesRead(since=since, until=until)):
         first, last = np.searchsorted(block["time"], [since, until])
         part = block.take(slice(int(first), int(last)))
         part = part.take(np.flatnonzero(in_scope(view, part)))

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, PRODUCTS
-from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, ColumnKind, Read, column, constant
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, Read, constant
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -41,13 +42,11 @@ ACCOUNT = Resource(
     order_by=("id", "name"),
     expands=("account",),
     columns=(
-        column("account", ColumnKind.RELATION, _parent, EXACT_IN, to="accounts"),
-        column("id", ColumnKind.ID, lambda _v, b: ACCOUNT_IDS[b["row"]], EXACT_IN),
-        column("is_disabled", ColumnKind.FLAG, constant(False)),
-        column("name", ColumnKind.TEXT, row_of(*ACCOUNTS, field="name"), EXACT_IN),
-        column(
-            "resource_url", ColumnKind.ADDRESS, lambda _v, b: ACCOUNT_IDS[b["row"]], to="accounts"
-        ),
+        column.relation("account", _parent, EXACT_IN, to="accounts"),
+        column.id_("id", lambda _v, b: ACCOUNT_IDS[b["row"]], EXACT_IN),
+        column.flag("is_disabled", constant(False)),
+        column.text("name", row_of(*ACCOUNTS, field="name"), EXACT_IN),
+        column.address("resource_url", lambda _v, b: ACCOUNT_IDS[b["row"]], to="accounts"),
     ),
 )
 
@@ -62,13 +61,11 @@ PRODUCT = Resource(
     rows=product_rows,
     order_by=("id", "name"),
     columns=(
-        column("device_type", ColumnKind.TEXT, row_of(*PRODUCTS, field="device_type"), EXACT),
-        column("id", ColumnKind.ID, lambda _v, b: PRODUCT_IDS[b["row"]], EXACT_IN),
-        column("name", ColumnKind.TEXT, row_of(*PRODUCTS, field="name"), EXACT_IN),
-        column(
-            "resource_url", ColumnKind.ADDRESS, lambda _v, b: PRODUCT_IDS[b["row"]], to="products"
-        ),
-        column("series", ColumnKind.TEXT, row_of(*PRODUCTS, field="series"), EXACT_IN),
+        column.text("device_type", row_of(*PRODUCTS, field="device_type"), EXACT),
+        column.id_("id", lambda _v, b: PRODUCT_IDS[b["row"]], EXACT_IN),
+        column.text("name", row_of(*PRODUCTS, field="name"), EXACT_IN),
+        column.address("resource_url", lambda _v, b: PRODUCT_IDS[b["row"]], to="products"),
+        column.text("series", row_of(*PRODUCTS, field="series"), EXACT_IN),
     ),
 )
 
@@ -93,19 +90,15 @@ USER = Resource(
     order_by=("id", "email", "username"),
     expands=("account",),
     columns=(
-        column(
-            "account",
-            ColumnKind.RELATION,
-            lambda v, b: ACCOUNT_IDS[_person("account")(v, b)],
-            EXACT_IN,
-            to="accounts",
+        column.relation(
+            "account", lambda v, b: ACCOUNT_IDS[_person("account")(v, b)], EXACT_IN, to="accounts"
         ),
-        column("email", ColumnKind.TEXT, _person("email"), EXACT_IN),
-        column("first_name", ColumnKind.TEXT, _person("first_name"), EXACT_IN),
-        column("id", ColumnKind.ID, _person("id"), EXACT_IN),
-        column("last_name", ColumnKind.TEXT, _person("last_name"), EXACT_IN),
-        column("resource_url", ColumnKind.ADDRESS, _person("id"), to="users"),
-        column("username", ColumnKind.TEXT, _person("email"), EXACT_IN),
+        column.text("email", _person("email"), EXACT_IN),
+        column.text("first_name", _person("first_name"), EXACT_IN),
+        column.id_("id", _person("id"), EXACT_IN),
+        column.text("last_name", _person("last_name"), EXACT_IN),
+        column.address("resource_url", _person("id"), to="users"),
+        column.text("username", _person("email"), EXACT_IN),
     ),
 )
 
@@ -155,38 +148,31 @@ GROUP = Resource(
     order_by=("id", "name"),
     expands=("account", "product"),
     columns=(
-        column(
+        column.relation(
             "account",
-            ColumnKind.RELATION,
             lambda v, b: ACCOUNT_IDS[_group_account(v, b["row"])],
             EXACT_IN,
             to="accounts",
         ),
-        column("configuration", ColumnKind.JSON, lambda _v, b: [[{}, []] for _ in range(len(b))]),
-        column(
+        column.json("configuration", lambda _v, b: [[{}, []] for _ in range(len(b))]),
+        column.text(
             "device_type",
-            ColumnKind.TEXT,
             lambda v, b: [PRODUCTS[p].device_type for p in _group_product(v, b["row"]).tolist()],
             EXACT,
         ),
-        column("id", ColumnKind.ID, lambda _v, b: group_ids(b["row"]), ANY_ID),
-        column(
-            "name",
-            ColumnKind.TEXT,
-            lambda v, b: group_names(v, b["row"], np.full(len(b), v.now)),
-            EXACT_IN,
+        column.id_("id", lambda _v, b: group_ids(b["row"]), ANY_ID),
+        column.text(
+            "name", lambda v, b: group_names(v, b["row"], np.full(len(b), v.now)), EXACT_IN
         ),
-        column(
+        column.relation(
             "product",
-            ColumnKind.RELATION,
             lambda v, b: PRODUCT_IDS[_group_product(v, b["row"])],
             EXACT_IN,
             to="products",
         ),
-        column("resource_url", ColumnKind.ADDRESS, lambda _v, b: group_ids(b["row"]), to="groups"),
-        column(
+        column.address("resource_url", lambda _v, b: group_ids(b["row"]), to="groups"),
+        column.relation(
             "target_firmware",
-            ColumnKind.RELATION,
             lambda v, b: 9001 + _group_product(v, b["row"]) * 10 + 2,
             EXACT_IN,
             to="firmwares",

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.resource_columns import EXACT, EXACT_RANGE, ColumnKind, column, values
+from fleetsim.resource_columns import EXACT, EXACT_RANGE, values
 from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.activity_texts import actions, actors, member, objects
 from fleetsim.resources.daily import daily_series
@@ -70,17 +71,17 @@ ACTIVITY_LOGS = Resource(
     keep=_keep,
     cursor="action__id",
     columns=(
-        column("action", ColumnKind.JSON, actions),
-        column("actor", ColumnKind.JSON, actors),
-        column("object", ColumnKind.JSON, objects),
-        column("account", ColumnKind.RELATION, _accounts, EXACT, to="accounts", hidden=True),
-        column("action__id", ColumnKind.UUID, values("time"), EXACT_RANGE, hidden=True),
-        column("action__timestamp", ColumnKind.TIME, values("time"), EXACT_RANGE, hidden=True),
-        column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, hidden=True),
-        column("action__type", ColumnKind.TEXT, member("action", "type"), EXACT, hidden=True),
-        column("actor__id", ColumnKind.TEXT, member("actor", "id"), EXACT, hidden=True),
-        column("actor__type", ColumnKind.TEXT, member("actor", "type"), EXACT, hidden=True),
-        column("object__id", ColumnKind.TEXT, member("object", "id"), EXACT, hidden=True),
-        column("object__type", ColumnKind.TEXT, member("object", "type"), EXACT, hidden=True),
+        column.json("action", actions),
+        column.json("actor", actors),
+        column.json("object", objects),
+        column.relation("account", _accounts, EXACT, to="accounts", hidden=True),
+        column.uuid("action__id", values("time"), EXACT_RANGE, hidden=True),
+        column.time("action__timestamp", values("time"), EXACT_RANGE, hidden=True),
+        column.time("created_at", values("time"), EXACT_RANGE, hidden=True),
+        column.text("action__type", member("action", "type"), EXACT, hidden=True),
+        column.text("actor__id", member("actor", "id"), EXACT, hidden=True),
+        column.text("actor__type", member("actor", "type"), EXACT, hidden=True),
+        column.text("object__id", member("object", "id"), EXACT, hidden=True),
+        column.text("object__type", member("object", "type"), EXACT, hidden=True),
     ),
 )

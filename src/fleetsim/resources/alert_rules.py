@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
-from fleetsim.definition import Resource, Series
+from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.ledger import Fields
 from fleetsim.organisation import ACCOUNTS
-from fleetsim.resource_columns import ColumnKind, Read, column, values
+from fleetsim.resource_columns import Read, values
 from fleetsim.rules import DESTINATIONS, RULES
 from fleetsim.timeuuids import order_key
-from fleetsim.units import NULL, Ints
+from fleetsim.units import NULL
 from fleetsim.view import View
 
 _KEY_OPS = frozenset({"exact", "in", "gt", "lt"})
@@ -29,17 +30,8 @@ def sees_account(view: View, account_id: int) -> bool:
 def _ledger_series(name: str) -> Series:
     """Return a series of the ledger's records, in the order of their time-based ids."""
 
-    def series(
-        view: View,
-        _devices: Ints | None,
-        _since: int,
-        _until: int,
-        /,
-        *,
-        newest_first: bool,
-        want: int,
-    ) -> Iterator[Block]:
-        del newest_first, want  # always one small block
+    def series(view: View, _read: SeriesRead) -> Iterator[Block]:
+        # Always one small block.
         created = view.ledger.writes_to(name).created
         seen = [(n, r) for n, r in created.items() if sees_account(view, r["account"])]
         time = np.array([record["created_at"] for _, record in seen], dtype=np.int64)
@@ -88,18 +80,18 @@ ALERT_RULES = Resource(
     ascending=True,
     expands=("account",),
     columns=(
-        column("account", ColumnKind.RELATION, _rule("account"), to="accounts"),
-        column("alert_config_id", ColumnKind.UUID, values("time"), _KEY_OPS),
-        column("associated_accounts", ColumnKind.JSON, _rule("associated_accounts")),
-        column("associated_groups", ColumnKind.JSON, _rule("associated_groups")),
-        column("email_destinations", ColumnKind.JSON, _rule("email_destinations")),
-        column("external_rules", ColumnKind.JSON, lambda _v, b: [None] * len(b)),
-        column("filter_criteria", ColumnKind.JSON, _rule("filter_criteria")),
-        column("http_destinations", ColumnKind.JSON, _rule("http_destinations")),
-        column("last_summary_ts", ColumnKind.TIME, _rule("last_summary_ts")),
-        column("schedule", ColumnKind.TEXT, _rule("schedule")),
-        column("settings", ColumnKind.JSON, _rule("settings")),
-        column("updated_at", ColumnKind.TIME, _rule("updated_at")),
+        column.relation("account", _rule("account"), to="accounts"),
+        column.uuid("alert_config_id", values("time"), _KEY_OPS),
+        column.json("associated_accounts", _rule("associated_accounts")),
+        column.json("associated_groups", _rule("associated_groups")),
+        column.json("email_destinations", _rule("email_destinations")),
+        column.json("external_rules", lambda _v, b: [None] * len(b)),
+        column.json("filter_criteria", _rule("filter_criteria")),
+        column.json("http_destinations", _rule("http_destinations")),
+        column.time("last_summary_ts", _rule("last_summary_ts")),
+        column.text("schedule", _rule("schedule")),
+        column.json("settings", _rule("settings")),
+        column.time("updated_at", _rule("updated_at")),
     ),
 )
 
@@ -112,15 +104,15 @@ PUSH_DESTINATIONS = Resource(
     ascending=True,
     expands=("account",),
     columns=(
-        column("account", ColumnKind.RELATION, _destination("account"), to="accounts"),
-        column("authentication", ColumnKind.JSON, _hidden_secret),
-        column("destination_config_id", ColumnKind.UUID, values("time"), _KEY_OPS),
-        column("enabled", ColumnKind.FLAG, _destination("enabled")),
-        column("endpoint", ColumnKind.JSON, _destination("endpoint")),
-        column("last_error_at", ColumnKind.TIME, _destination("last_error_at")),
-        column("last_error_text", ColumnKind.TEXT, _destination("last_error_text")),
-        column("name", ColumnKind.TEXT, _destination("name")),
-        column("suspended", ColumnKind.FLAG, _destination("suspended")),
-        column("updated_at", ColumnKind.TIME, _destination("updated_at")),
+        column.relation("account", _destination("account"), to="accounts"),
+        column.json("authentication", _hidden_secret),
+        column.uuid("destination_config_id", values("time"), _KEY_OPS),
+        column.flag("enabled", _destination("enabled")),
+        column.json("endpoint", _destination("endpoint")),
+        column.time("last_error_at", _destination("last_error_at")),
+        column.text("last_error_text", _destination("last_error_text")),
+        column.text("name", _destination("name")),
+        column.flag("suspended", _destination("suspended")),
+        column.time("updated_at", _destination("updated_at")),
     ),
 )

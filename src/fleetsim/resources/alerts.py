@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, RANGE, ColumnKind, column, values
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, RANGE, values
 from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.alert_texts import detection_times, friendly, information
 from fleetsim.resources.daily import daily_series, in_scope
@@ -65,15 +66,15 @@ def _types(_view: View, block: Block) -> Any:
 
 
 _NULLABLE = EXACT_IN | {"isnull"}
-_CREATED = column("created_at", ColumnKind.TIME, values("time"), RANGE)
-_ACCOUNT = column("account", ColumnKind.RELATION, _account_ids, _NULLABLE, to="accounts")
+_CREATED = column.time("created_at", values("time"), RANGE)
+_ACCOUNT = column.relation("account", _account_ids, _NULLABLE, to="accounts")
 _SHARED = (
-    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
-    column("detected_at", ColumnKind.TEXT, detection_times),
-    column("friendly_info", ColumnKind.TEXT, friendly),
-    column("info", ColumnKind.JSON, information),
+    column.uuid("created_at_timeuuid", values("time"), EXACT_RANGE | {"in"}),
+    column.text("detected_at", detection_times),
+    column.text("friendly_info", friendly),
+    column.json("info", information),
 )
-_TYPE = column("type", ColumnKind.TEXT, _types, EXACT_IN)
+_TYPE = column.text("type", _types, EXACT_IN)
 
 ALERTS = Resource(
     name="alerts",
@@ -86,7 +87,7 @@ ALERTS = Resource(
         _ACCOUNT,
         _CREATED,
         *_SHARED,
-        column("router", ColumnKind.RELATION, router_ids, _NULLABLE, to="routers"),
+        column.relation("router", router_ids, _NULLABLE, to="routers"),
         _TYPE,
     ),
 )
@@ -99,9 +100,9 @@ ROUTER_ALERTS = Resource(
     order_by=("created_at_timeuuid",),
     expands=("router",),
     columns=(
-        column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
+        column.time("created_at", values("time"), EXACT_RANGE),
         *_SHARED,
-        column("router", ColumnKind.RELATION, router_ids, EXACT_IN, to="routers"),
+        column.relation("router", router_ids, EXACT_IN, to="routers"),
         _TYPE,
     ),
 )

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
-from fleetsim.resource_columns import EXACT_IN, ColumnKind, Read, column, constant
+from fleetsim.resource_columns import EXACT_IN, Read, constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries
@@ -137,40 +138,26 @@ BATTERIES = Resource(
     one_of=("router", "router__in"),
     expands=("router",),
     columns=(
-        column(
+        column.time(
             "created_at",
-            ColumnKind.TIME,
             lambda v, b: v.world.fleet.after_installing(b["row"], HOUR),
             time_format="seconds_offset",
         ),
-        column("health", ColumnKind.INTEGER, lambda v, b: _reading(v, b).health),
-        column("id", ColumnKind.ID, _ids),
-        column("manufacturer", ColumnKind.TEXT, constant("Tidal Cells")),
-        column("milliamps", ColumnKind.INTEGER, _electric("milliamps")),
-        column("millivolts", ColumnKind.INTEGER, _electric("millivolts")),
-        column("resource_url", ColumnKind.ADDRESS, _ids, to="batteries"),
-        column(
-            "router",
-            ColumnKind.RELATION,
-            lambda v, b: v.world.fleet.router_id[b["row"]],
-            EXACT_IN,
-            to="routers",
+        column.integer("health", lambda v, b: _reading(v, b).health),
+        column.id_("id", _ids),
+        column.text("manufacturer", constant("Tidal Cells")),
+        column.integer("milliamps", _electric("milliamps")),
+        column.integer("millivolts", _electric("millivolts")),
+        column.address("resource_url", _ids, to="batteries"),
+        column.relation(
+            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
         ),
-        column("rsoc", ColumnKind.INTEGER, _rsoc),
-        column("serial", ColumnKind.TEXT, _serial),
-        column("status", ColumnKind.TEXT, _status),
-        column(
-            "temp",
-            ColumnKind.INTEGER,
-            lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64),
-        ),
-        column("time_remaining", ColumnKind.INTEGER, _minutes_left),
-        column("type", ColumnKind.TEXT, constant("internal")),
-        column(
-            "updated_at",
-            ColumnKind.TIME,
-            lambda v, b: _reading(v, b).at,
-            time_format="seconds_offset",
-        ),
+        column.integer("rsoc", _rsoc),
+        column.text("serial", _serial),
+        column.text("status", _status),
+        column.integer("temp", lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64)),
+        column.integer("time_remaining", _minutes_left),
+        column.text("type", constant("internal")),
+        column.time("updated_at", lambda v, b: _reading(v, b).at, time_format="seconds_offset"),
     ),
 )

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, one_in
-from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, ColumnKind, column, constant
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, constant
 from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.routers import is_suspended, names, router_rows, totals
 from fleetsim.units import DAY, SECOND, Flags, Ints
@@ -77,23 +78,17 @@ CONFIGURATIONS = Resource(
     order_by=("id", "version_number"),
     expands=("account", "router"),
     columns=(
-        column(
-            "account",
-            ColumnKind.RELATION,
-            lambda v, b: account_ids(v, b["row"]),
-            EXACT_IN,
-            to="accounts",
-        ),
-        column("actual", ColumnKind.JSON, _actual),
-        column("configuration", ColumnKind.JSON, _individual),
-        column("id", ColumnKind.ID, _ids, EXACT_IN),
-        column("pending", ColumnKind.JSON, _empty),
-        column("resource_url", ColumnKind.ADDRESS, _ids, to="configuration_managers"),
-        column("router", ColumnKind.RELATION, _router_ids, EXACT_IN, to="routers"),
-        column("suspended", ColumnKind.FLAG, lambda _v, b: is_suspended(b["row"]), EXACT),
-        column("synched", ColumnKind.FLAG, _synched, EXACT),
-        column("target", ColumnKind.JSON, _empty),
-        column("version_number", ColumnKind.INTEGER, _version, frozenset({"exact", "gt", "lt"})),
+        column.relation("account", lambda v, b: account_ids(v, b["row"]), EXACT_IN, to="accounts"),
+        column.json("actual", _actual),
+        column.json("configuration", _individual),
+        column.id_("id", _ids, EXACT_IN),
+        column.json("pending", _empty),
+        column.address("resource_url", _ids, to="configuration_managers"),
+        column.relation("router", _router_ids, EXACT_IN, to="routers"),
+        column.flag("suspended", lambda _v, b: is_suspended(b["row"]), EXACT),
+        column.flag("synched", _synched, EXACT),
+        column.json("target", _empty),
+        column.integer("version_number", _version, frozenset({"exact", "gt", "lt"})),
     ),
 )
 
@@ -109,16 +104,14 @@ ROUTER_LANS = Resource(
     order_by=("id",),
     expands=("router",),
     columns=(
-        column("enabled", ColumnKind.FLAG, lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
-        column("id", ColumnKind.ID, _lan_ids, ANY_ID),
-        column(
-            "ip_address",
-            ColumnKind.TEXT,
-            lambda _v, b: [f"192.168.{row % 250}.1" for row in b["row"].tolist()],
+        column.flag("enabled", lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
+        column.id_("id", _lan_ids, ANY_ID),
+        column.text(
+            "ip_address", lambda _v, b: [f"192.168.{row % 250}.1" for row in b["row"].tolist()]
         ),
-        column("name", ColumnKind.TEXT, constant("Primary LAN")),
-        column("netmask", ColumnKind.TEXT, constant("255.255.255.0")),
-        column("resource_url", ColumnKind.ADDRESS, _lan_ids, to="router_lans"),
-        column("router", ColumnKind.RELATION, _router_ids, EXACT_IN, to="routers"),
+        column.text("name", constant("Primary LAN")),
+        column.text("netmask", constant("255.255.255.0")),
+        column.address("resource_url", _lan_ids, to="router_lans"),
+        column.relation("router", _router_ids, EXACT_IN, to="routers"),
     ),
 )

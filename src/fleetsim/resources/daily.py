@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fleetsim.blocks import Block, concatenate
-from fleetsim.definition import Series
+from fleetsim.definition import Series, SeriesRead
 from fleetsim.timeuuids import order_key
 from fleetsim.units import DAY, Flags, Ints
 from fleetsim.view import View
@@ -26,24 +26,15 @@ def daily_series(name: str, generate: Generate, written: WriteAnswer) -> Series:
     A request about a few devices generates only their rows; any other uses the whole fleet's day.
     """
 
-    def series(
-        view: View,
-        devices: Ints | None,
-        since: int,
-        until: int,
-        /,
-        *,
-        newest_first: bool,
-        want: int,
-    ) -> Iterator[Block]:
-        del want  # a day is cheap, and the next page needs it too
-        first = max(since, view.world.started_at) // DAY
-        last = min(until - 1, view.now) // DAY
+    def series(view: View, read: SeriesRead) -> Iterator[Block]:
+        # Whatever the caller wants: a day is cheap, and the next page needs it too.
+        first = max(read.since, view.world.started_at) // DAY
+        last = min(read.until - 1, view.now) // DAY
         days = range(first, last + 1)
-        for day in reversed(days) if newest_first else days:
-            block = _generated(view.world, name, generate, devices, day)
+        for day in reversed(days) if read.newest_first else days:
+            block = _generated(view.world, name, generate, read.devices, day)
             extra = written(view, day)
-            yield block if extra is None else _merge(block, extra, devices)
+            yield block if extra is None else _merge(block, extra, read.devices)
 
     return series
 

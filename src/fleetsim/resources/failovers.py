@@ -4,11 +4,12 @@ from uuid import UUID
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, CARRIERS
-from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, ColumnKind, column, constant
+from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import names
@@ -146,66 +147,27 @@ FAILOVERS = Resource(
     key="uuid",
     order_by=("started_at", "ended_at", "updated_at"),
     columns=(
-        column(
-            "account_id",
-            ColumnKind.NUMERIC_ID,
-            _accounts,
-            ANY_ID,
+        column.numeric_id("account_id", _accounts, ANY_ID),
+        column.text("carrier_name", _carrier),
+        column.text(
+            "current_wan_interface", lambda v, b: names_of(v, b["row"], b["to_slot"], b["start"])
         ),
-        column("carrier_name", ColumnKind.TEXT, _carrier),
-        column(
-            "current_wan_interface",
-            ColumnKind.TEXT,
-            lambda v, b: names_of(v, b["row"], b["to_slot"], b["start"]),
+        column.real("current_wan_priority", lambda _v, b: _priority(b["to_slot"])),
+        column.integer("data_usage", _data_usage),
+        column.integer("elapsed_time", _elapsed),
+        column.time("ended_at", _ended_at, EXACT_RANGE | {"isnull"}, time_format="micros_z"),
+        column.numeric_id("group_id", lambda v, b: group_ids(_groups(v, b)), ANY_ID),
+        column.text("group_name", _group_names),
+        column.real("percent_data_cap", lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3)),
+        column.text(
+            "previous_wan_interface", lambda v, b: names_of(v, b["row"], b["from_slot"], b["start"])
         ),
-        column(
-            "current_wan_priority",
-            ColumnKind.REAL,
-            lambda _v, b: _priority(b["to_slot"]),
-        ),
-        column("data_usage", ColumnKind.INTEGER, _data_usage),
-        column("elapsed_time", ColumnKind.INTEGER, _elapsed),
-        column(
-            "ended_at", ColumnKind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, time_format="micros_z"
-        ),
-        column(
-            "group_id",
-            ColumnKind.NUMERIC_ID,
-            lambda v, b: group_ids(_groups(v, b)),
-            ANY_ID,
-        ),
-        column("group_name", ColumnKind.TEXT, _group_names),
-        column(
-            "percent_data_cap",
-            ColumnKind.REAL,
-            lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3),
-        ),
-        column(
-            "previous_wan_interface",
-            ColumnKind.TEXT,
-            lambda v, b: names_of(v, b["row"], b["from_slot"], b["start"]),
-        ),
-        column(
-            "previous_wan_priority",
-            ColumnKind.REAL,
-            lambda _v, b: _priority(b["from_slot"]),
-        ),
-        column(
-            "router_id",
-            ColumnKind.NUMERIC_ID,
-            lambda v, b: v.world.fleet.router_id[b["row"]],
-            ANY_ID,
-        ),
-        column("router_name", ColumnKind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
-        column(
-            "started_at",
-            ColumnKind.TIME,
-            lambda _v, b: b["start"],
-            EXACT_RANGE,
-            time_format="micros_z",
-        ),
-        column("tenant_id", ColumnKind.TEXT, constant(str(ACCOUNTS[0].id))),
-        column("updated_at", ColumnKind.TIME, _until, EXACT_RANGE, time_format="micros_z"),
-        column("uuid", ColumnKind.TEXT, _uuids),
+        column.real("previous_wan_priority", lambda _v, b: _priority(b["from_slot"])),
+        column.numeric_id("router_id", lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID),
+        column.text("router_name", lambda v, b: names(v, b["row"], b["start"])),
+        column.time("started_at", lambda _v, b: b["start"], EXACT_RANGE, time_format="micros_z"),
+        column.text("tenant_id", constant(str(ACCOUNTS[0].id))),
+        column.time("updated_at", _until, EXACT_RANGE, time_format="micros_z"),
+        column.text("uuid", _uuids),
     ),
 )

@@ -4,20 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
-from fleetsim.resource_columns import (
-    EXACT,
-    EXACT_IN,
-    RANGE,
-    ColumnKind,
-    Read,
-    ResourceColumn,
-    column,
-    constant,
-)
+from fleetsim.resource_columns import EXACT, EXACT_IN, RANGE, Read, ResourceColumn, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, PRODUCT_IDS
 from fleetsim.units import DAY, NULL, SECOND, Ints
 from fleetsim.view import View
@@ -83,46 +75,26 @@ FIRMWARES = Resource(
     order_by=("id", "version"),
     expands=("product",),
     columns=(
-        column("built_at", ColumnKind.TIME, _released(-20), time_format="seconds_offset"),
-        column("default_configuration", ColumnKind.JSON, _default_configurations),
-        column("expires_at", ColumnKind.TIME, lambda _v, b: np.full(len(b), NULL)),
-        column(
+        column.time("built_at", _released(-20), time_format="seconds_offset"),
+        column.json("default_configuration", _default_configurations),
+        column.time("expires_at", lambda _v, b: np.full(len(b), NULL)),
+        column.text(
             "hash",
-            ColumnKind.TEXT,
             lambda v, b: [f"{w:016x}" for w in v.world.draws.bits("firmware", b["row"]).tolist()],
         ),
-        column("id", ColumnKind.ID, lambda _v, b: firmware_id(b), EXACT_IN),
-        column("is_deprecated", ColumnKind.FLAG, lambda _v, b: _version(b) == 0, EXACT),
-        column(
-            "product",
-            ColumnKind.RELATION,
-            lambda _v, b: PRODUCT_IDS[_product(b)],
-            EXACT_IN,
-            to="products",
-        ),
-        column("released_at", ColumnKind.TIME, _released(0), RANGE, time_format="seconds_offset"),
-        column("resource_url", ColumnKind.ADDRESS, lambda _v, b: firmware_id(b), to="firmwares"),
-        column("uploaded_at", ColumnKind.TIME, _released(-2), time_format="seconds_offset"),
-        column(
-            "url",
-            ColumnKind.TEXT,
-            lambda _v, b: [f"firmware/{n}.bin" for n in firmware_id(b).tolist()],
-        ),
-        column(
-            "version",
-            ColumnKind.TEXT,
-            lambda _v, b: [VERSIONS[n] for n in _version(b).tolist()],
-            EXACT_IN,
-        ),
+        column.id_("id", lambda _v, b: firmware_id(b), EXACT_IN),
+        column.flag("is_deprecated", lambda _v, b: _version(b) == 0, EXACT),
+        column.relation("product", lambda _v, b: PRODUCT_IDS[_product(b)], EXACT_IN, to="products"),
+        column.time("released_at", _released(0), RANGE, time_format="seconds_offset"),
+        column.address("resource_url", lambda _v, b: firmware_id(b), to="firmwares"),
+        column.time("uploaded_at", _released(-2), time_format="seconds_offset"),
+        column.text("url", lambda _v, b: [f"firmware/{n}.bin" for n in firmware_id(b).tolist()]),
+        column.text("version", lambda _v, b: [VERSIONS[n] for n in _version(b).tolist()], EXACT_IN),
     ),
 )
 
-_ACCOUNT = column(
-    "account",
-    ColumnKind.RELATION,
-    lambda _v, b: np.full(len(b), ACCOUNT_IDS[ROOT]),
-    EXACT_IN,
-    to="accounts",
+_ACCOUNT = column.relation(
+    "account", lambda _v, b: np.full(len(b), ACCOUNT_IDS[ROOT]), EXACT_IN, to="accounts"
 )
 
 
@@ -131,13 +103,9 @@ def _dates() -> tuple[ResourceColumn, ResourceColumn]:
         return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
 
     return (
-        column("created_at", ColumnKind.TIME, made, RANGE, time_format="seconds_offset"),
-        column(
-            "updated_at",
-            ColumnKind.TIME,
-            lambda v, b: made(v, b) + DAY,
-            RANGE,
-            time_format="seconds_offset",
+        column.time("created_at", made, RANGE, time_format="seconds_offset"),
+        column.time(
+            "updated_at", lambda v, b: made(v, b) + DAY, RANGE, time_format="seconds_offset"
         ),
     )
 
@@ -152,20 +120,13 @@ DEVICE_APPS = Resource(
     columns=(
         _ACCOUNT,
         _CREATED,
-        column(
-            "description",
-            ColumnKind.TEXT,
-            lambda _v, b: [f"SDK app {APPS[n]}" for n in b["row"].tolist()],
-        ),
-        column("id", ColumnKind.ID, _number(401), EXACT_IN),
-        column(
-            "name", ColumnKind.TEXT, lambda _v, b: [APPS[n] for n in b["row"].tolist()], EXACT_IN
-        ),
-        column("resource_url", ColumnKind.ADDRESS, _number(401), to="device_apps"),
+        column.text("description", lambda _v, b: [f"SDK app {APPS[n]}" for n in b["row"].tolist()]),
+        column.id_("id", _number(401), EXACT_IN),
+        column.text("name", lambda _v, b: [APPS[n] for n in b["row"].tolist()], EXACT_IN),
+        column.address("resource_url", _number(401), to="device_apps"),
         _UPDATED,
-        column(
+        column.text(
             "uuid",
-            ColumnKind.TEXT,
             lambda v, b: [
                 f"{w:08x}-0000-4000-8000-000000000000"
                 for w in (v.world.draws.bits("app", b["row"]) >> np.uint64(32)).tolist()
@@ -182,22 +143,16 @@ DEVICE_APP_VERSIONS = Resource(
     expands=("account", "app"),
     columns=(
         _ACCOUNT,
-        column(
-            "app",
-            ColumnKind.RELATION,
-            lambda _v, b: 401 + b["row"] // _APP_VERSIONS,
-            EXACT_IN,
-            to="device_apps",
+        column.relation(
+            "app", lambda _v, b: 401 + b["row"] // _APP_VERSIONS, EXACT_IN, to="device_apps"
         ),
         _CREATED,
-        column("id", ColumnKind.ID, _number(501), EXACT_IN),
-        column("resource_url", ColumnKind.ADDRESS, _number(501), to="device_app_versions"),
-        column("state", ColumnKind.TEXT, constant("ready"), EXACT_IN),
-        column("state_details", ColumnKind.TEXT, constant(None)),
+        column.id_("id", _number(501), EXACT_IN),
+        column.address("resource_url", _number(501), to="device_app_versions"),
+        column.text("state", constant("ready"), EXACT_IN),
+        column.text("state_details", constant(None)),
         _UPDATED,
-        column(
-            "version", ColumnKind.TEXT, lambda _v, b: [f"1.{n}.0" for n in (b["row"] % 2).tolist()]
-        ),
+        column.text("version", lambda _v, b: [f"1.{n}.0" for n in (b["row"] % 2).tolist()]),
     ),
 )
 
@@ -208,20 +163,17 @@ DEVICE_APP_BINDINGS = Resource(
     expands=("account", "app_version", "group"),
     columns=(
         _ACCOUNT,
-        column(
-            "app_version", ColumnKind.RELATION, _number(502, 2), EXACT_IN, to="device_app_versions"
-        ),
+        column.relation("app_version", _number(502, 2), EXACT_IN, to="device_app_versions"),
         _CREATED,
-        column(
+        column.relation(
             "group",
-            ColumnKind.RELATION,
             lambda v, b: group_ids(v.world.fleet.group_splits * (VEHICLE_PLAIN + b["row"] * 6)),
             EXACT_IN,
             to="groups",
         ),
-        column("id", ColumnKind.ID, _number(601), EXACT_IN),
-        column("resource_url", ColumnKind.ADDRESS, _number(601), to="device_app_bindings"),
-        column("state", ColumnKind.TEXT, constant("active"), EXACT_IN),
+        column.id_("id", _number(601), EXACT_IN),
+        column.address("resource_url", _number(601), to="device_app_bindings"),
+        column.text("state", constant("active"), EXACT_IN),
         _UPDATED,
     ),
 )
@@ -240,38 +192,24 @@ DEVICE_APP_STATES = Resource(
     expands=("account", "app_version", "router"),
     columns=(
         _ACCOUNT,
-        column(
-            "app_version",
-            ColumnKind.RELATION,
-            lambda _v, b: np.full(len(b), 502),
-            EXACT_IN,
-            to="device_app_versions",
+        column.relation(
+            "app_version", lambda _v, b: np.full(len(b), 502), EXACT_IN, to="device_app_versions"
         ),
-        column(
-            "created_at", ColumnKind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE
+        column.time("created_at", lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE),
+        column.id_("id", _number(70_001, 3), EXACT_IN),
+        column.address("resource_url", _number(70_001, 3), to="device_app_states"),
+        column.relation(
+            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
         ),
-        column("id", ColumnKind.ID, _number(70_001, 3), EXACT_IN),
-        column("resource_url", ColumnKind.ADDRESS, _number(70_001, 3), to="device_app_states"),
-        column(
-            "router",
-            ColumnKind.RELATION,
-            lambda v, b: v.world.fleet.router_id[b["row"]],
-            EXACT_IN,
-            to="routers",
-        ),
-        column(
+        column.text(
             "state",
-            ColumnKind.TEXT,
             lambda _v, b: [
                 "started" if n % _FAILING_ONE_IN else "error" for n in b["row"].tolist()
             ],
             EXACT_IN,
         ),
-        column(
-            "updated_at",
-            ColumnKind.TIME,
-            lambda v, b: v.world.fleet.after_installing(b["row"], DAY),
-            RANGE,
+        column.time(
+            "updated_at", lambda v, b: v.world.fleet.after_installing(b["row"], DAY), RANGE
         ),
     ),
 )

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.resource_columns import ANY_ID, EXACT_IN, ColumnKind, column
+from fleetsim.resource_columns import ANY_ID, EXACT_IN
 from fleetsim.resources.metrics import METRICS, metric_rows
 from fleetsim.resources.samples import modem_slots
 from fleetsim.units import Ints
@@ -35,15 +36,14 @@ NET_DEVICE_HEALTH = Resource(
     order_by=("id",),
     expands=("net_device",),
     columns=(
-        column(
+        column.text(
             "cellular_health_category",
-            ColumnKind.TEXT,
             lambda v, b: _GRADES[np.searchsorted(_BOUNDS, _score(v, b), side="right")],
             EXACT_IN,
         ),
-        column("cellular_health_score", ColumnKind.INTEGER, _score),
-        column("id", ColumnKind.ID, _ids, ANY_ID),
-        column("net_device", ColumnKind.RELATION, _ids, EXACT_IN, to="net_devices"),
-        column("resource_url", ColumnKind.ADDRESS, _ids, to="net_device_health"),
+        column.integer("cellular_health_score", _score),
+        column.id_("id", _ids, ANY_ID),
+        column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
+        column.address("resource_url", _ids, to="net_device_health"),
     ),
 )

@@ -5,20 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
-from fleetsim.definition import Resource
+from fleetsim.definition import Resource, SeriesRead
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO
 from fleetsim.organisation import CARRIER_IDS, CARRIERS
-from fleetsim.resource_columns import (
-    EXACT,
-    EXACT_IN,
-    RANGE,
-    ColumnKind,
-    Read,
-    column,
-    constant,
-    values,
-)
+from fleetsim.resource_columns import EXACT, EXACT_IN, RANGE, Read, constant, values
 from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import has_location, location_ids
@@ -80,58 +72,40 @@ LOCATIONS = Resource(
     order_by=("id", "updated_at"),
     expands=("account", "router"),
     columns=(
-        column(
-            "account",
-            ColumnKind.RELATION,
-            lambda v, b: account_ids(v, b["row"]),
-            EXACT_IN,
-            to="accounts",
-        ),
-        column("accuracy", ColumnKind.REAL, _of_fix("accuracy")),
-        column("altitude_meters", ColumnKind.REAL, _of_fix("altitude")),
-        column("id", ColumnKind.ID, lambda v, b: location_ids(v).of(b["row"]), EXACT_IN),
-        column("latitude", ColumnKind.REAL, _of_fix("latitude")),
-        column("longitude", ColumnKind.REAL, _of_fix("longitude")),
-        column(
+        column.relation("account", lambda v, b: account_ids(v, b["row"]), EXACT_IN, to="accounts"),
+        column.real("accuracy", _of_fix("accuracy")),
+        column.real("altitude_meters", _of_fix("altitude")),
+        column.id_("id", lambda v, b: location_ids(v).of(b["row"]), EXACT_IN),
+        column.real("latitude", _of_fix("latitude")),
+        column.real("longitude", _of_fix("longitude")),
+        column.text(
             "method",
-            ColumnKind.TEXT,
             lambda v, b: np.where(v.world.fleet.has_gnss[b["row"]], "gnss", "manual"),
             EXACT_IN,
         ),
-        column(
-            "resource_url",
-            ColumnKind.ADDRESS,
-            lambda v, b: location_ids(v).of(b["row"]),
-            to="locations",
+        column.address("resource_url", lambda v, b: location_ids(v).of(b["row"]), to="locations"),
+        column.relation(
+            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
         ),
-        column(
-            "router",
-            ColumnKind.RELATION,
-            lambda v, b: v.world.fleet.router_id[b["row"]],
-            EXACT_IN,
-            to="routers",
-        ),
-        column("updated_at", ColumnKind.TIME, _updated_at, RANGE),
+        column.time("updated_at", _updated_at, RANGE),
     ),
 )
 
 
-def _tracks(
-    view: View, devices: Ints | None, since: int, until: int, /, *, newest_first: bool, want: int
-) -> Iterator[Block]:
-    """Yield the fixes of routers, a few days at a time."""
-    del want  # the days of one vehicle fill a page by themselves
-    assert devices is not None, "this endpoint requires its router filter"
-    chosen = devices[view.remembered[devices] & view.world.fleet.has_gnss[devices]]
+def _tracks(view: View, read: SeriesRead) -> Iterator[Block]:
+    """Yield the fixes of routers, a few days at a time: one vehicle's fill a page."""
+    assert read.devices is not None, "this endpoint requires its router filter"
+    seen = view.remembered[read.devices] & view.world.fleet.has_gnss[read.devices]
+    chosen = read.devices[seen]
     if len(chosen) == 0:
         return
-    first = max(since, view.world.started_at) // DAY
-    last = min(until - 1, view.now) // DAY + 1
+    first = max(read.since, view.world.started_at) // DAY
+    last = min(read.until - 1, view.now) // DAY + 1
     starts = range(first, last, _DAYS_AT_ONCE)
-    for start in reversed(starts) if newest_first else starts:
-        begin = max(start * DAY, since)
+    for start in reversed(starts) if read.newest_first else starts:
+        begin = max(start * DAY, read.since)
         end = min(start + _DAYS_AT_ONCE, last) * DAY
-        yield _fixes_between(view.world, chosen, begin, min(end, until))
+        yield _fixes_between(view.world, chosen, begin, min(end, read.until))
 
 
 def _fixes_between(world: World, routers: Ints, since: int, until: int) -> Block:
@@ -237,46 +211,37 @@ HISTORICAL_LOCATIONS = Resource(
     ascending=True,
     one_of=("router",),
     columns=(
-        column(
+        column.relation(
             "router",
-            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["router"]],
             EXACT,
             to="routers",
             hidden=True,
         ),
-        column("accuracy", ColumnKind.REAL, _of_track("accuracy")),
-        column("altitude", ColumnKind.REAL, _of_track("altitude")),
-        column("carrier_id", ColumnKind.TEXT, _carriers(CARRIER_IDS)),
-        column("cinr", ColumnKind.JSON, constant(None)),
-        column(
-            "created_at",
-            ColumnKind.TIME,
-            values("time"),
-            frozenset({"gt", "lte"}),
-            time_format="micros_z",
+        column.real("accuracy", _of_track("accuracy")),
+        column.real("altitude", _of_track("altitude")),
+        column.text("carrier_id", _carriers(CARRIER_IDS)),
+        column.json("cinr", constant(None)),
+        column.time("created_at", values("time"), frozenset({"gt", "lte"}), time_format="micros_z"),
+        column.uuid("created_at_timeuuid", values("time"), frozenset({"gt"})),
+        column.real("dbm", _of_signal("rssi")),
+        column.json("ecio", constant(None)),
+        column.real("latitude", _of_track("latitude")),
+        column.real("longitude", _of_track("longitude")),
+        column.real("mph", _of_track("mph")),
+        column.text(
+            "net_device_name", lambda v, b: names_of(v, b["router"], _modem(v, b), b["time"])
         ),
-        column("created_at_timeuuid", ColumnKind.UUID, values("time"), frozenset({"gt"})),
-        column("dbm", ColumnKind.REAL, _of_signal("rssi")),
-        column("ecio", ColumnKind.JSON, constant(None)),
-        column("latitude", ColumnKind.REAL, _of_track("latitude")),
-        column("longitude", ColumnKind.REAL, _of_track("longitude")),
-        column("mph", ColumnKind.REAL, _of_track("mph")),
-        column(
-            "net_device_name",
-            ColumnKind.TEXT,
-            lambda v, b: names_of(v, b["router"], _modem(v, b), b["time"]),
-        ),
-        column("rfband", ColumnKind.TEXT, constant("Band 13")),
-        column("rfband_5g", ColumnKind.JSON, constant(None)),
-        column("rsrp", ColumnKind.REAL, _of_signal("rsrp")),
-        column("rsrp_5g", ColumnKind.JSON, constant(None)),
-        column("rsrq", ColumnKind.REAL, _of_signal("rsrq")),
-        column("rsrq_5g", ColumnKind.JSON, constant(None)),
-        column("rssi", ColumnKind.REAL, _of_signal("rssi")),
-        column("signal_percent", ColumnKind.INTEGER, _of_signal("percent")),
-        column("sinr", ColumnKind.REAL, _of_signal("sinr")),
-        column("sinr_5g", ColumnKind.JSON, constant(None)),
-        column("summary", ColumnKind.TEXT, _carriers(CARRIERS)),
+        column.text("rfband", constant("Band 13")),
+        column.json("rfband_5g", constant(None)),
+        column.real("rsrp", _of_signal("rsrp")),
+        column.json("rsrp_5g", constant(None)),
+        column.real("rsrq", _of_signal("rsrq")),
+        column.json("rsrq_5g", constant(None)),
+        column.real("rssi", _of_signal("rssi")),
+        column.integer("signal_percent", _of_signal("percent")),
+        column.real("sinr", _of_signal("sinr")),
+        column.json("sinr_5g", constant(None)),
+        column.text("summary", _carriers(CARRIERS)),
     ),
 )

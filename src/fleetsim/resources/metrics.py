@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
-from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, ColumnKind, Read, column, constant
+from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, Read, constant
 from fleetsim.resources.net_devices import is_modem, service_type, updated_at
 from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
 from fleetsim.units import NULL
@@ -74,33 +75,33 @@ METRICS = Resource(
     order_by=("id", "update_ts"),
     expands=("net_device",),
     columns=(
-        column("bmask_applied", ColumnKind.JSON, constant(None)),
-        column("bytes_in", ColumnKind.INTEGER, _traffic("bytes_in")),
-        column("bytes_out", ColumnKind.INTEGER, _traffic("bytes_out")),
-        column("cell_id", ColumnKind.TEXT, _cell("cell", 2**28)),
-        column("cinr", ColumnKind.JSON, constant(None)),
-        column("dbm", ColumnKind.REAL, _signal("dbm")),
-        column("ecio", ColumnKind.JSON, constant(None)),
-        column("id", ColumnKind.ID, _ids, ANY_ID),
-        column("lac", ColumnKind.TEXT, _cell("lac", 2**16)),
-        column("mcc", ColumnKind.TEXT, constant("310")),
-        column("mnc", ColumnKind.TEXT, _cell("mnc", 999)),
-        column("net_device", ColumnKind.RELATION, _ids, EXACT_IN, to="net_devices"),
-        column("resource_url", ColumnKind.ADDRESS, _ids, to="net_device_metrics"),
-        column("rsrp", ColumnKind.REAL, _signal("rsrp")),
-        column("rsrp5g", ColumnKind.REAL, _signal("rsrp5g")),
-        column("rsrp5g_highband", ColumnKind.REAL, _signal("rsrp5g_highband")),
-        column("rsrq", ColumnKind.REAL, _signal("rsrq")),
-        column("rsrq5g", ColumnKind.REAL, _signal("rsrq5g")),
-        column("rsrq5g_highband", ColumnKind.REAL, _signal("rsrq5g_highband")),
-        column("rssi", ColumnKind.REAL, _signal("rssi")),
-        column("rssnr", ColumnKind.REAL, _signal("rssnr")),
-        column("service_type", ColumnKind.TEXT, service_type, EXACT_IN),
-        column("signal_strength", ColumnKind.INTEGER, _signal("signal_percent")),
-        column("sinr", ColumnKind.REAL, _signal("sinr")),
-        column("sinr5g", ColumnKind.REAL, _signal("sinr5g")),
-        column("sinr5g_highband", ColumnKind.REAL, _signal("sinr5g_highband")),
-        column("tac", ColumnKind.TEXT, _cell("tac", 2**16)),
-        column("update_ts", ColumnKind.TIME, updated_at, RANGE, time_format="micros_z"),
+        column.json("bmask_applied", constant(None)),
+        column.integer("bytes_in", _traffic("bytes_in")),
+        column.integer("bytes_out", _traffic("bytes_out")),
+        column.text("cell_id", _cell("cell", 2**28)),
+        column.json("cinr", constant(None)),
+        column.real("dbm", _signal("dbm")),
+        column.json("ecio", constant(None)),
+        column.id_("id", _ids, ANY_ID),
+        column.text("lac", _cell("lac", 2**16)),
+        column.text("mcc", constant("310")),
+        column.text("mnc", _cell("mnc", 999)),
+        column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
+        column.address("resource_url", _ids, to="net_device_metrics"),
+        column.real("rsrp", _signal("rsrp")),
+        column.real("rsrp5g", _signal("rsrp5g")),
+        column.real("rsrp5g_highband", _signal("rsrp5g_highband")),
+        column.real("rsrq", _signal("rsrq")),
+        column.real("rsrq5g", _signal("rsrq5g")),
+        column.real("rsrq5g_highband", _signal("rsrq5g_highband")),
+        column.real("rssi", _signal("rssi")),
+        column.real("rssnr", _signal("rssnr")),
+        column.text("service_type", service_type, EXACT_IN),
+        column.integer("signal_strength", _signal("signal_percent")),
+        column.real("sinr", _signal("sinr")),
+        column.real("sinr5g", _signal("sinr5g")),
+        column.real("sinr5g_highband", _signal("sinr5g_highband")),
+        column.text("tac", _cell("tac", 2**16)),
+        column.time("update_ts", updated_at, RANGE, time_format="micros_z"),
     ),
 )

@@ -5,18 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
-from fleetsim.definition import Resource, Series
+from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
-from fleetsim.resource_columns import (
-    EXACT_IN,
-    EXACT_RANGE,
-    ColumnKind,
-    ResourceColumn,
-    column,
-    constant,
-    values,
-)
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, ResourceColumn, constant, values
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, SECOND, Ints, Reals
 from fleetsim.view import View
@@ -25,7 +18,6 @@ from fleetsim.world.grid import PlanGrid, plan_grid
 from fleetsim.world.sampling import PERIOD, connected_since, period_seconds, seconds_since
 from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
 
-_ROWS_AT_ONCE = 20_000
 _LOG_PERIOD = 1800 * SECOND
 _DEVICE_OFFSET = 1 << 40
 """Added to row numbers, so that routers and interfaces draw different offsets."""
@@ -34,26 +26,12 @@ _DEVICE_OFFSET = 1 << 40
 def _series(stream: str, period: int, *, when_offline: bool) -> Series:
     """Return a series of one row per router and period."""
 
-    def series(
-        view: View,
-        devices: Ints | None,
-        since: int,
-        until: int,
-        /,
-        *,
-        newest_first: bool,
-        want: int,
-    ) -> Iterator[Block]:
-        assert devices is not None, "these endpoints require their router filter"
-        chosen = devices[view.remembered[devices]]
+    def series(view: View, read: SeriesRead) -> Iterator[Block]:
+        assert read.devices is not None, "these endpoints require their router filter"
+        chosen = read.devices[view.remembered[read.devices]]
         if len(chosen) == 0:
             return
-        first = max(since, view.world.started_at) // period
-        last = min(until - 1, view.now) // period + 1
-        size = max(min(want * 5 // 4, _ROWS_AT_ONCE) // len(chosen), 1)
-        starts = range(first, last, size)
-        for start in reversed(starts) if newest_first else starts:
-            numbers = np.arange(start, min(start + size, last))
+        for numbers in read.periods(view, chosen, period):
             yield _block(view.world, stream, period, chosen, numbers, when_offline=when_offline)
 
     return series
@@ -143,8 +121,8 @@ def _text(texts: tuple[str, ...]) -> Any:
 
 
 _TIMES: tuple[ResourceColumn, ...] = (
-    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
-    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column.time("created_at", values("time"), EXACT_RANGE),
+    column.uuid("created_at_timeuuid", values("time"), EXACT_RANGE | {"in"}),
 )
 
 
@@ -155,15 +133,11 @@ def _period(stream: str) -> ResourceColumn:
         device = _DEVICE_OFFSET + block["router"]
         return period_seconds(view.world.draws, stream, device, block["time"])
 
-    return column("period", ColumnKind.REAL, read)
+    return column.real("period", read)
 
 
-_ROUTER = column(
-    "router",
-    ColumnKind.RELATION,
-    lambda v, b: v.world.fleet.router_id[b["router"]],
-    EXACT_IN,
-    to="routers",
+_ROUTER = column.relation(
+    "router", lambda v, b: v.world.fleet.router_id[b["router"]], EXACT_IN, to="routers"
 )
 
 STATE_SAMPLES = Resource(
@@ -173,7 +147,7 @@ STATE_SAMPLES = Resource(
     per_device=True,
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
-    columns=(*_TIMES, _period("state"), _ROUTER, column("state", ColumnKind.TEXT, _states)),
+    columns=(*_TIMES, _period("state"), _ROUTER, column.text("state", _states)),
 )
 
 STREAM_USAGE_SAMPLES = Resource(
@@ -184,12 +158,12 @@ STREAM_USAGE_SAMPLES = Resource(
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
-        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column.integer("bytes_in", _bytes_in),
+        column.integer("bytes_out", lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _period("stream"),
         _ROUTER,
-        column("uptime", ColumnKind.REAL, _uptime),
+        column.real("uptime", _uptime),
     ),
 )
 
@@ -202,21 +176,12 @@ ROUTER_LOGS = Resource(
     order_by=("created_at_timeuuid",),
     columns=(
         *_TIMES,
-        column("exception", ColumnKind.TEXT, constant(None)),
-        column("level", ColumnKind.TEXT, _text(_LEVELS), EXACT_IN),
-        column("message", ColumnKind.TEXT, _text(_MESSAGES)),
-        column(
-            "reported_at",
-            ColumnKind.TIME,
-            lambda _v, b: b["time"] - SECOND,
-            time_format="seconds_offset",
-        ),
+        column.text("exception", constant(None)),
+        column.text("level", _text(_LEVELS), EXACT_IN),
+        column.text("message", _text(_MESSAGES)),
+        column.time("reported_at", lambda _v, b: b["time"] - SECOND, time_format="seconds_offset"),
         _ROUTER,
-        column(
-            "sequence",
-            ColumnKind.INTEGER,
-            lambda v, b: b["number"] - v.world.started_at // DAY * 48,
-        ),
-        column("source", ColumnKind.TEXT, _text(_SOURCES)),
+        column.integer("sequence", lambda v, b: b["number"] - v.world.started_at // DAY * 48),
+        column.text("source", _text(_SOURCES)),
     ),
 )

@@ -4,21 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, group_ids, one_in
 from fleetsim.organisation import PRODUCTS
 from fleetsim.places import REGIONS
-from fleetsim.resource_columns import (
-    ANY_ID,
-    EXACT,
-    EXACT_IN,
-    RANGE,
-    ColumnKind,
-    Read,
-    column,
-    constant,
-)
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, RANGE, Read, constant
 from fleetsim.resources.accounts import PRODUCT_IDS, account_ids
 from fleetsim.resources.alert_texts import mac_address
 from fleetsim.units import DAY, NULL, SECOND, Flags, Ints
@@ -170,132 +162,93 @@ ROUTERS = Resource(
         "configuration_manager",
     ),
     columns=(
-        column(
-            "account",
-            ColumnKind.RELATION,
-            lambda v, b: account_ids(v, b["row"]),
-            EXACT_IN,
-            to="accounts",
-        ),
-        column(
+        column.relation("account", lambda v, b: account_ids(v, b["row"]), EXACT_IN, to="accounts"),
+        column.relation(
             "actual_firmware",
-            ColumnKind.RELATION,
             lambda v, b: firmware_ids(
                 v.world.fleet.product[b["row"]], newest=~upgrade_pending(v, b["row"])
             ),
             EXACT_IN,
             to="firmwares",
         ),
-        column(
+        column.text(
             "asset_id",
-            ColumnKind.TEXT,
             lambda _v, b: [f"A-{row:06d}" if row % 2 else None for row in b["row"].tolist()],
             EXACT_IN,
         ),
-        column("config_status", ColumnKind.TEXT, _config_status, EXACT_IN),
-        column(
-            "configuration_manager",
-            ColumnKind.RELATION,
-            _fleet("router_id"),
-            to="routers",
-            part="configuration_manager",
+        column.text("config_status", _config_status, EXACT_IN),
+        column.relation(
+            "configuration_manager", _fleet("router_id"), to="routers", part="configuration_manager"
         ),
-        column(
-            "created_at",
-            ColumnKind.TIME,
-            _fleet("installed_at"),
-            RANGE,
-            time_format="seconds_offset",
-        ),
-        column(
+        column.time("created_at", _fleet("installed_at"), RANGE, time_format="seconds_offset"),
+        column.text(
             "custom1",
-            ColumnKind.TEXT,
             lambda _v, b: [f"route-{row % 40}" if row % 4 else None for row in b["row"].tolist()],
             EXACT_IN,
         ),
-        column("custom2", ColumnKind.TEXT, constant(None), EXACT_IN),
-        column("description", ColumnKind.TEXT, _description, EXACT_IN),
-        column(
+        column.text("custom2", constant(None), EXACT_IN),
+        column.text("description", _description, EXACT_IN),
+        column.text(
             "device_type",
-            ColumnKind.TEXT,
             lambda v, b: [
                 PRODUCTS[p].device_type for p in v.world.fleet.product[b["row"]].tolist()
             ],
             EXACT_IN,
         ),
-        column(
+        column.text(
             "full_product_name",
-            ColumnKind.TEXT,
             lambda v, b: [PRODUCTS[p].name for p in v.world.fleet.product[b["row"]].tolist()],
             EXACT_IN,
         ),
-        column(
+        column.relation(
             "group",
-            ColumnKind.RELATION,
             lambda v, b: group_ids(
                 v.world.fleet.belonging.group_at(b["row"], np.full(len(b), v.now))
             ),
             EXACT_IN | {"isnull"},
             to="groups",
         ),
-        column("id", ColumnKind.ID, _fleet("router_id"), ANY_ID),
-        column("ipv4_address", ColumnKind.TEXT, _address, EXACT_IN),
-        column("lans", ColumnKind.RELATION, _fleet("router_id"), to="routers", part="lans"),
-        column(
+        column.id_("id", _fleet("router_id"), ANY_ID),
+        column.text("ipv4_address", _address, EXACT_IN),
+        column.relation("lans", _fleet("router_id"), to="routers", part="lans"),
+        column.relation(
             "last_known_location",
-            ColumnKind.RELATION,
             lambda v, b: np.where(has_location(v, b["row"]), location_ids(v).of(b["row"]), NULL),
             to="locations",
         ),
-        column(
+        column.text(
             "locality",
-            ColumnKind.TEXT,
             lambda v, b: [REGIONS[r].zone for r in v.world.fleet.region[b["row"]].tolist()],
         ),
-        column(
+        column.text(
             "mac",
-            ColumnKind.TEXT,
             lambda v, b: [mac_address(i, 0) for i in v.world.fleet.hardware_id[b["row"]].tolist()],
             EXACT_IN,
         ),
-        column(
-            "name",
-            ColumnKind.TEXT,
-            lambda v, b: names(v, b["row"], np.full(len(b), v.now)),
-            EXACT_IN,
-        ),
-        column(
+        column.text("name", lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN),
+        column.relation(
             "overlay_network_binding",
-            ColumnKind.RELATION,
             lambda v, b: np.where(b["row"] % 3, v.world.fleet.router_id[b["row"]] + 7, NULL),
             to="overlay_network_bindings",
         ),
-        column(
+        column.relation(
             "product",
-            ColumnKind.RELATION,
             lambda v, b: PRODUCT_IDS[v.world.fleet.product[b["row"]]],
             EXACT_IN,
             to="products",
         ),
-        column("reboot_required", ColumnKind.FLAG, lambda _v, b: one_in(b["row"], 53, 11), EXACT),
-        column("resource_url", ColumnKind.ADDRESS, _fleet("router_id"), to="routers"),
-        column(
-            "serial_number", ColumnKind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN
-        ),
-        column("state", ColumnKind.TEXT, states, EXACT_IN),
-        column(
-            "state_updated_at", ColumnKind.TIME, lambda v, b: totals(v, b).state_changed_at, RANGE
-        ),
-        column(
+        column.flag("reboot_required", lambda _v, b: one_in(b["row"], 53, 11), EXACT),
+        column.address("resource_url", _fleet("router_id"), to="routers"),
+        column.text("serial_number", lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
+        column.text("state", states, EXACT_IN),
+        column.time("state_updated_at", lambda v, b: totals(v, b).state_changed_at, RANGE),
+        column.relation(
             "target_firmware",
-            ColumnKind.RELATION,
             lambda v, b: firmware_ids(v.world.fleet.product[b["row"]]),
             EXACT_IN,
             to="firmwares",
         ),
-        column("updated_at", ColumnKind.TIME, updated_at, RANGE),
-        column(
-            "upgrade_pending", ColumnKind.FLAG, lambda v, b: upgrade_pending(v, b["row"]), EXACT
-        ),
+        column.time("updated_at", updated_at, RANGE),
+        column.flag("upgrade_pending", lambda v, b: upgrade_pending(v, b["row"]), EXACT),
     ),
 )

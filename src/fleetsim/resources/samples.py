@@ -4,19 +4,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fleetsim import resource_columns as column
 from fleetsim.blocks import Block
-from fleetsim.definition import Resource, Series
+from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import ROOT
-from fleetsim.resource_columns import (
-    EXACT_IN,
-    EXACT_RANGE,
-    ColumnKind,
-    ResourceColumn,
-    column,
-    constant,
-    values,
-)
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, ResourceColumn, constant, values
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import Flags, Ints, Reals
 from fleetsim.view import View
@@ -34,7 +27,6 @@ from fleetsim.world.sampling import (
 from fleetsim.world.traffic import DOWN_SHARE, carried
 
 _UPTIME_LOOKBACK_DAYS = 9
-_LARGEST_BLOCK = 20_000
 Sampled = Callable[[World, Ints], Flags]
 
 
@@ -44,43 +36,16 @@ def sample_series(stream: str, sampled: Sampled) -> Series:
     Devices are net device rows. A device that moved reports from the bay it was in at the time.
     """
 
-    def series(
-        view: View,
-        devices: Ints | None,
-        since: int,
-        until: int,
-        /,
-        *,
-        newest_first: bool,
-        want: int,
-    ) -> Iterator[Block]:
-        assert devices is not None, "these endpoints require their device filter"
-        chosen = devices[sampled(view.world, devices)]
+    def series(view: View, read: SeriesRead) -> Iterator[Block]:
+        assert read.devices is not None, "these endpoints require their device filter"
+        chosen = read.devices[sampled(view.world, read.devices)]
         chosen = chosen[has_visible_samples(view, chosen)]
         if len(chosen) == 0:
             return
-        for first, last in _pieces(
-            view, since, until, len(chosen), want, newest_first=newest_first
-        ):
-            yield _block(view.world, stream, chosen, np.arange(first, last))
+        for numbers in read.periods(view, chosen, PERIOD):
+            yield _block(view.world, stream, chosen, numbers)
 
     return series
-
-
-def _pieces(
-    view: View, since: int, until: int, devices: int, want: int, *, newest_first: bool
-) -> Iterator[tuple[int, int]]:
-    """Yield ranges of periods, each with about as many rows as a page."""
-    first = max(since, view.world.started_at) // PERIOD
-    last = min(until - 1, view.now) // PERIOD + 1
-    size = max(min(want * 5 // 4, _LARGEST_BLOCK) // devices, 1)
-    starts = range(first, last, size)
-    if newest_first:
-        for end in range(last, first, -size):
-            yield max(end - size, first), end
-        return
-    for start in starts:
-        yield start, min(start + size, last)
 
 
 def _block(world: World, stream: str, devices: Ints, numbers: Ints) -> Block:
@@ -239,17 +204,16 @@ def modem_slots(world: World, device: Ints) -> Flags:
 
 
 _TIMES: tuple[ResourceColumn, ...] = (
-    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, time_format="micros_z"),
-    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column.time("created_at", values("time"), EXACT_RANGE, time_format="micros_z"),
+    column.uuid("created_at_timeuuid", values("time"), EXACT_RANGE | {"in"}),
 )
-_NET_DEVICE = column(
+_NET_DEVICE = column.relation(
     "net_device",
-    ColumnKind.RELATION,
     lambda v, b: v.world.fleet.net_device_ids.of(b["device"]),
     EXACT_IN,
     to="net_devices",
 )
-_UPTIME = column("uptime", ColumnKind.REAL, _uptime)
+_UPTIME = column.real("uptime", _uptime)
 
 USAGE_SAMPLES = Resource(
     name="net_device_usage_samples",
@@ -259,11 +223,11 @@ USAGE_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
-        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column.integer("bytes_in", _bytes_in),
+        column.integer("bytes_out", lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _NET_DEVICE,
-        column("period", ColumnKind.REAL, _period),
+        column.real("period", _period),
         _UPTIME,
     ),
 )
@@ -276,23 +240,23 @@ SIGNAL_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("cinr", ColumnKind.JSON, constant(None)),
+        column.json("cinr", constant(None)),
         *_TIMES,
-        column("dbm", ColumnKind.REAL, _measured("rssi")),
-        column("ecio", ColumnKind.JSON, constant(None)),
+        column.real("dbm", _measured("rssi")),
+        column.json("ecio", constant(None)),
         _NET_DEVICE,
-        column("rsrp", ColumnKind.REAL, _measured("rsrp")),
-        column("rsrp5g", ColumnKind.REAL, _fifth("rsrp", -4.0)),
-        column("rsrp5g_highband", ColumnKind.REAL, _fifth("rsrp", -9.0, of=HIGH_BAND)),
-        column("rsrq", ColumnKind.REAL, _measured("rsrq")),
-        column("rsrq5g", ColumnKind.REAL, _fifth("rsrq", -1.0)),
-        column("rsrq5g_highband", ColumnKind.REAL, _fifth("rsrq", -2.0, of=HIGH_BAND)),
-        column("rssi", ColumnKind.REAL, _measured("rssi")),
-        column("rssnr", ColumnKind.REAL, _measured("sinr")),
-        column("signal_percent", ColumnKind.INTEGER, _measured("percent")),
-        column("sinr", ColumnKind.REAL, _measured("sinr")),
-        column("sinr5g", ColumnKind.REAL, _fifth("sinr", -2.0)),
-        column("sinr5g_highband", ColumnKind.REAL, _fifth("sinr", 3.0, of=HIGH_BAND)),
+        column.real("rsrp", _measured("rsrp")),
+        column.real("rsrp5g", _fifth("rsrp", -4.0)),
+        column.real("rsrp5g_highband", _fifth("rsrp", -9.0, of=HIGH_BAND)),
+        column.real("rsrq", _measured("rsrq")),
+        column.real("rsrq5g", _fifth("rsrq", -1.0)),
+        column.real("rsrq5g_highband", _fifth("rsrq", -2.0, of=HIGH_BAND)),
+        column.real("rssi", _measured("rssi")),
+        column.real("rssnr", _measured("sinr")),
+        column.integer("signal_percent", _measured("percent")),
+        column.real("sinr", _measured("sinr")),
+        column.real("sinr5g", _fifth("sinr", -2.0)),
+        column.real("sinr5g_highband", _fifth("sinr", 3.0, of=HIGH_BAND)),
         _UPTIME,
     ),
 )
