@@ -49,4 +49,4 @@ bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 1
 	@$(BIN)/python -m tools.bench.dashboard $(if $(N),--routers $(N))
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
-	@$(BIN)/python -m fleetsim.benchmark
+	@$(BIN)/python -m tools.bench.simulator

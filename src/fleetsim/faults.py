@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,21 +17,13 @@ ABORT: Final = "fleetlake.abort"
 """The scope extension through which the server offers to drop a connection."""
 
 _LONGEST_LATENCY_MS: Final = 600_000.0
-_RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
 
 
 @dataclass
-class Faults:
-    """The active faults, drawn from a random generator separate from the world's."""
+class DrawnFaults:
+    """Active faults: each field without an underscore is one, drawn from a generator of its own."""
 
     seed: int
-    status_500: float = 0.0
-    status_429: float = 0.0
-    reset: float = 0.0
-    truncate: float = 0.0
-    html: float = 0.0
-    no_data: float = 0.0
-    latency_ms: float = 0.0
     _random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,27 +32,51 @@ class Faults:
     def check(self, wanted: Mapping[str, Any]) -> None:
         """Refuse (validation) an unknown name or a value out of range."""
         for name, value in wanted.items():
-            if name not in (*_RATES, "latency_ms"):
+            if name not in self.settings():
                 raise validation(name, "no such fault")
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            most = 1 if name in _RATES else _LONGEST_LATENCY_MS
-            if not number or not 0 <= value <= most:
+            if not self.is_valid(name, value):
                 raise validation(name, f"invalid value {value!r}", status=400)
 
-    def change(self, wanted: Mapping[str, Any]) -> None:
-        """Set the named rates (0 to 1) and latency."""
-        self.check(wanted)
-        for name, value in wanted.items():
-            setattr(self, name, float(value))
+    def is_valid(self, _name: str, value: object) -> bool:
+        """Return whether a fault may have a value: a rate from 0 to 1."""
+        return is_number(value, most=1)
 
-    def settings(self) -> dict[str, float]:
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        """Set the named faults, which `check` has accepted."""
+        for name, value in wanted.items():
+            setattr(self, name, type(getattr(self, name))(value))
+
+    def settings(self) -> dict[str, Any]:
         """Return the active faults."""
-        return {name: getattr(self, name) for name in (*_RATES, "latency_ms")}
+        names = [one.name for one in fields(self) if one.name not in ("seed", "_random")]
+        return {name: getattr(self, name) for name in names}
 
     def happens(self, name: str) -> bool:
         """Draw whether one fault happens now."""
         rate: float = getattr(self, name)
         return rate > 0 and self._random.random() < rate
+
+
+def is_number(value: object, *, most: float) -> bool:
+    """Return whether a JSON value is a number from 0 to `most`."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+
+
+@dataclass
+class Faults(DrawnFaults):
+    """The active faults of calls: rates from 0 to 1, and a latency."""
+
+    status_500: float = 0.0
+    status_429: float = 0.0
+    reset: float = 0.0
+    truncate: float = 0.0
+    html: float = 0.0
+    no_data: float = 0.0
+    latency_ms: float = 0.0
+
+    def is_valid(self, name: str, value: object) -> bool:
+        """Return whether a fault may have a value."""
+        return is_number(value, most=_LONGEST_LATENCY_MS if name == "latency_ms" else 1)
 
     async def around(self, answer: Callable[[], Awaitable[Response]]) -> Response:
         """Return the response of `answer`, or what an active fault turns it into.

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fleetsim import benchmark
+from tools.bench import simulator as benchmark
 
 PAGE = "ms on one core for a page of 500 {} of one device"
 MEASURED = [

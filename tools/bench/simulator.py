@@ -1,4 +1,4 @@
-"""Benchmark of the simulator: `python -m fleetsim.benchmark` prints a table.
+"""Benchmark of the simulator: `make bench-simulator` prints a table.
 
 The server runs in its own process and the client is a bare socket, so the figures measure the
 server. Figures for one core use the server's CPU time, which other work on the machine does not
@@ -70,7 +70,7 @@ def running(routers: int, days: int) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-P", "-m", "fleetsim", "--port", "0"]
     options = ["--routers", str(routers), "--days", str(days), "--speed", "0"]
     begun = time.perf_counter()
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline().rpartition(":")[2])
