@@ -6,7 +6,7 @@ relation is a URL on the wire and becomes `<thing>_id`.
 
 from dataclasses import dataclass
 
-from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Privacy
+from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Meaning, Privacy
 
 __all__ = ["SQL_TYPES", "Column", "Kind", "Privacy", "attributes_of", "columns_of"]
 
@@ -26,24 +26,14 @@ SQL_TYPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class Column(Meaning):
     """One column of a raw table and the field it is read from.
-
-    `is_tracked` is False if a change of this value alone does not start a new version of a record
-    kept as history (a counter of seconds, a URL whose host varies). `is_foreign_url` means that the
-    address is not the service's, whatever its path: its host is part of the content.
 
     `members` and `stored_as` are set if path and name cannot be derived from the field: a promoted
     member may have any name.
     """
 
     field: str
-    kind: Kind
-    meaning: str
-    unit: str | None = None
-    is_tracked: bool = True
-    privacy: Privacy | None = None
-    is_foreign_url: bool = False
     members: tuple[str, ...] | None = None
     stored_as: str | None = None
 
@@ -103,12 +93,4 @@ def attributes_of(
 
 def _column(endpoint: str, entry: str, field: str) -> Column:
     meaning = VOCABULARY.get(f"{endpoint}.{entry}") or VOCABULARY[entry]
-    return Column(
-        field=field,
-        kind=meaning.kind,
-        meaning=meaning.meaning,
-        unit=meaning.unit,
-        is_tracked=meaning.is_tracked,
-        privacy=meaning.privacy,
-        is_foreign_url=meaning.is_foreign_url,
-    )
+    return Column(field=field, **vars(meaning))
