@@ -203,7 +203,7 @@ def test_ctrl_c_while_rows_are_printed_returns_to_the_prompt(lake_path, monkeypa
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fleetlake.cli.screen.print_rows", stopped)
+    monkeypatch.setattr("fleetlake.cli.shell.print_rows", stopped)
     with open_lake(lake_path) as lake:
         _run(lake, console(), "select 1")
 

@@ -1,12 +1,14 @@
 """`fleetlake records events`: what was found, repaired or removed on purpose, when and by whom."""
 
+import json
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, table_or_none
 
 FIELDS = (
     "happened_at",
@@ -37,10 +39,6 @@ def list_events(
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the events, oldest first. Maintenance, retention and erasure keep them."""
-    import json
-
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.lake.audit_trail import read_events
     from fleetlake.settings import load_settings

@@ -8,6 +8,8 @@ import typer
 
 from fleetlake.cli.command_group import endpoint_names
 from fleetlake.cli.formats import TIME
+from fleetlake.cli.screen import console, run_with_progress
+from fleetlake.errors import UsageError
 
 
 def backfill(
@@ -26,8 +28,6 @@ def backfill(
     Safe to repeat: existing rows stay as they are. If it is stopped, the next `ingest` reads the
     rest of the range.
     """
-    from fleetlake.cli.screen import console, run_with_progress
-    from fleetlake.errors import UsageError
     from fleetlake.loading.ingest import backfill as backfill_endpoint
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.planning.intervals import Interval

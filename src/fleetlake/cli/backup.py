@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, copy_progress
+from fleetlake.text.wording import counted, size_in_words
+
 
 def backup(
     target: Annotated[
@@ -32,9 +35,7 @@ def backup(
     from a backup.
     """
     from fleetlake.care.backups.backup import back_up
-    from fleetlake.cli.screen import console, copy_progress
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted, size_in_words
 
     lake = load_settings().lake
     with copy_progress(console(stderr=True), "copying") as on_copied:

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.screen import NOTHING_LOADED, console, table, text_column
+from fleetlake.errors import UsageError
+from fleetlake.text.plain import plain
+from fleetlake.text.wording import counted
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -40,12 +45,9 @@ def build(
     model or test fails, its name and rows are printed; its mart and those that depend on it keep
     their last good rows, and all others change.
     """
-    from fleetlake.cli.screen import NOTHING_LOADED, console
-    from fleetlake.errors import UsageError
     from fleetlake.marts import build_marts
     from fleetlake.marts.build_failures import row_as_text
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     if live and (select or full):
         raise UsageError("--live excludes --select and --full.", remedy="Leave it out.")
@@ -84,8 +86,6 @@ def build_progress(
 
 def build_summary(result: "BuildResult") -> str:
     """Return how much was built and tested, or that there was nothing to do."""
-    from fleetlake.text.wording import counted
-
     if not result.models:
         return "The marts are up to date: none of their source rows has changed."
     marts = sum(m.schema == "marts" for m in result.models)
@@ -99,8 +99,6 @@ def build_summary(result: "BuildResult") -> str:
 
 def mart_table(result: "BuildResult") -> "Table":
     """Return a table of the marts that were built."""
-    from fleetlake.cli.screen import table
-
     rows = [
         (m.name, m.kind, m.rows, round(m.seconds, 2), f"{m.tests_passed} passed")
         for m in result.models
@@ -112,9 +110,6 @@ def mart_table(result: "BuildResult") -> "Table":
 @contextmanager
 def _bar(screen: "Screen") -> "Iterator[OnProgress]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
-    from fleetlake.cli.screen import text_column
-    from fleetlake.text.plain import plain
 
     parts = (text_column("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
     with Progress(*parts, console=screen.rich, transient=True) as progress:

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, copy_progress, print_rows
+from fleetlake.text.wording import counted, size_in_words
 
 if TYPE_CHECKING:
     from fleetlake.care.integrity.damage import CheckReport
@@ -35,8 +37,6 @@ def check(
     lost. Findings are also recorded in `meta.events`.
     """
     from fleetlake.care.integrity.check import check_lake, damage_error, note_damage
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, copy_progress
     from fleetlake.monitoring.push_status import require_whole_journal
     from fleetlake.settings import load_settings
 
@@ -55,9 +55,6 @@ def check(
 
 
 def _print_report(report: "CheckReport", rows: list[tuple[str, str, str, str]]) -> None:
-    from fleetlake.cli.screen import console, print_rows
-    from fleetlake.text.wording import counted, size_in_words
-
     screen = console()
     if rows:
         print_rows(screen, FIELDS, rows)

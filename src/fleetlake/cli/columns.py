@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.command_group import ListGroup, endpoint_names
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, table_or_none
+from fleetlake.endpoints import endpoint_named
 from fleetlake.endpoints.columns import Kind
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.lake.evolution.promotions import Member
@@ -40,9 +43,6 @@ def list_members(
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the members that arrived without a column."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
-    from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import members
     from fleetlake.settings import load_settings
@@ -76,12 +76,9 @@ def promote_member(
     ] = None,
 ) -> None:
     """Give a member a column in this lake, filled from all rows loaded so far."""
-    from fleetlake.cli.screen import console
-    from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import promote
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
     with open_lake(load_settings().lake, must_exist=True) as lake:
@@ -93,12 +90,9 @@ def promote_member(
 @columns.command("demote")
 def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
     """Drop a promoted member's column and put its values back into `_extra`."""
-    from fleetlake.cli.screen import console
-    from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import demote
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
     with open_lake(load_settings().lake, must_exist=True) as lake:
@@ -123,12 +117,9 @@ def retype_column(
 
     Values that the column refused so far move to it from `_extra`. Marts read whole numbers of it.
     """
-    from fleetlake.cli.screen import console
-    from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import retype
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
     with open_lake(load_settings().lake, must_exist=True) as lake:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleetlake.cli.output import say
+
 if TYPE_CHECKING:
     from fleetlake.dashboard.web_app import RecordStep
     from fleetlake.lake_address import LakeAddress
@@ -51,7 +53,6 @@ def dashboard(
     """
     import webbrowser
 
-    from fleetlake.cli.output import say
     from fleetlake.dashboard import serve_dashboard
     from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings

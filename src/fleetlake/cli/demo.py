@@ -10,6 +10,10 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, run_with_progress, table
+from fleetlake.errors import SettingsError
+from fleetlake.text.wording import counted
+
 NEXT = (
     ('fleetlake query "select type, count(*) as n from raw.alerts group by 1 order by 2 desc"', ""),
     ("fleetlake dashboard --open", ""),
@@ -32,7 +36,6 @@ def demo(
     runs continue with the fleet in the lake.
     """
     from fleetlake.cli.build import build_progress, build_summary
-    from fleetlake.cli.screen import console, run_with_progress, table
     from fleetlake.demo import (
         EXAMPLE_QUERIES,
         demo_fleet,
@@ -41,14 +44,12 @@ def demo(
         running_simulator,
     )
     from fleetlake.demo.pushes import push_live, starting_receiver
-    from fleetlake.errors import SettingsError
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
     from fleetlake.publishing.publish import publish, refuse_real_snapshot
     from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     began = time.monotonic()
     screen, settings = console(), load_settings()

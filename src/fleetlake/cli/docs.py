@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console
+
 SITE = Path("data/docs/index.html")
 
 
@@ -19,7 +21,6 @@ def docs(
     """
     import shutil
 
-    from fleetlake.cli.screen import console
     from fleetlake.machine.project import in_project
     from fleetlake.marts.build import write_docs
     from fleetlake.settings import load_settings

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console
+from fleetlake.errors import FleetlakeError
+from fleetlake.text.plain import plain, plain_lines
 
 if TYPE_CHECKING:
     from fleetlake.monitoring.doctor import Check
@@ -20,7 +23,6 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
     Ends with the exit code of the first failed check. Makes one call to the service, and one to
     its v3, for each account.
     """
-    from fleetlake.cli.formats import print_records
     from fleetlake.monitoring.doctor import run_checks
     from fleetlake.settings import load_settings
 
@@ -43,7 +45,6 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
 def _own_pages(settings: "Settings") -> Iterator["Check"]:
     """Yield the check of the project's pages of the dashboard, if it has any."""
     from fleetlake.dashboard.page_checks import check_own_pages
-    from fleetlake.errors import FleetlakeError
     from fleetlake.monitoring.doctor import Check
 
     try:
@@ -55,9 +56,6 @@ def _own_pages(settings: "Settings") -> Iterator["Check"]:
 
 def _print_check(check: "Check") -> None:
     from rich.text import Text
-
-    from fleetlake.cli.screen import console
-    from fleetlake.text.plain import plain, plain_lines
 
     mark = ("✗", "red") if check.error else ("✓", "green")
     name = (plain(check.name), "bold")

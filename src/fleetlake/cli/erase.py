@@ -4,6 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, print_copies, table_or_none
+from fleetlake.errors import UsageError
+from fleetlake.text.wording import counted
+
 if TYPE_CHECKING:
     from fleetlake.cli.screen import Screen
     from fleetlake.privacy.receipt import Receipt
@@ -48,9 +52,7 @@ def erase(
     It cannot be undone. It also ends time travel: only the newest snapshot of the lake stays. If
     it is stopped, run it again. No load may run meanwhile.
     """
-    from fleetlake.cli.screen import console
     from fleetlake.endpoints.relations import Thing
-    from fleetlake.errors import UsageError
     from fleetlake.privacy.erase import erase as erase_things
     from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
@@ -80,8 +82,6 @@ def erase(
 
 def _is_confirmed() -> bool:
     """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
-    from fleetlake.errors import UsageError
-
     try:
         return typer.confirm("Erase this? It cannot be undone.")
     except typer.Abort:
@@ -89,9 +89,6 @@ def _is_confirmed() -> bool:
 
 
 def _print(screen: "Screen", receipt: "Receipt") -> None:
-    from fleetlake.cli.screen import print_copies, table_or_none
-    from fleetlake.text.wording import counted
-
     things = [counted(n, thing.replace("_", " ")) for thing, n in receipt.things.items()]
     rows = [(t.table, t.deleted, t.redacted, t.files_rewritten) for t in receipt.tables]
     columns = ("table", "rows deleted", "rows redacted", "files rewritten")

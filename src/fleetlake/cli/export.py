@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, table, text_column
 from fleetlake.exporters import TARGETS
+from fleetlake.text.plain import plain
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.cli.screen import Screen
@@ -44,13 +47,11 @@ def export(
     """
     from pydantic import SecretStr
 
-    from fleetlake.cli.screen import console, table
     from fleetlake.exporters.export import address_of, is_folder, target_named
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import is_writable, require_lake
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     settings, row = load_settings(), target_named(target)
     if settings.csv_guard and row.option == "csv":
@@ -75,9 +76,6 @@ def export(
 def _row_progress(screen: "Screen") -> Iterator["OnRows"]:
     """Show on a terminal how many rows of each table were sent."""
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
-
-    from fleetlake.cli.screen import text_column
-    from fleetlake.text.plain import plain
 
     parts = (
         SpinnerColumn(),

@@ -6,7 +6,9 @@ from typing import ClassVar
 import typer
 
 from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, table_or_none
+from fleetlake.text.wording import counted
 
 FIELDS = (
     "account_profile",
@@ -37,8 +39,6 @@ gaps = typer.Typer(
 @gaps.command("list")
 def list_gaps(output: FormatOption = OutputFormat.TABLE) -> None:
     """List the lost ranges; `status` fails until they are acknowledged."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.lake.gaps import gaps as recorded_gaps
     from fleetlake.settings import load_settings
@@ -68,11 +68,9 @@ def list_gaps(output: FormatOption = OutputFormat.TABLE) -> None:
 @gaps.command("acknowledge")
 def acknowledge_gaps() -> None:
     """Mark all open gaps as known, so that `status` succeeds again."""
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.lake.gaps import acknowledge_gaps as acknowledge_recorded
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     with open_lake(load_settings().lake, must_exist=True) as lake:
         count = acknowledge_recorded(lake)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.command_group import endpoint_names
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, run_with_progress, table
+from fleetlake.errors import UsageError
+from fleetlake.text.wording import counted, duration_in_words
 
 if TYPE_CHECKING:
     from fleetlake.loading.forecast import CallForecast
@@ -102,8 +105,6 @@ def ingest(
     All shards together load what a run without --shard loads; they may run in any order or
     concurrently. The first shard also loads the endpoints that are not read device by device.
     """
-    from fleetlake.cli.screen import console, run_with_progress
-    from fleetlake.errors import UsageError
     from fleetlake.loading.ingest import ingest as ingest_endpoints
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.planning.shards import Shard
@@ -141,8 +142,6 @@ def _print_outcomes(
     settings: "Settings", output: OutputFormat, outcomes: Sequence["Outcome"]
 ) -> None:
     """Print what was done for each stream, in the order in which they ended."""
-    from fleetlake.cli.formats import print_records
-
     rows = [
         (
             *(o.profile, o.endpoint, o.status, o.added, o.changed, o.quarantined, o.lost),
@@ -157,8 +156,6 @@ def _print_plan(
     settings: "Settings", names: list[str], since: datetime | None, output: OutputFormat
 ) -> None:
     """Print the forecast of each account."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table
     from fleetlake.loading.forecast import plan_ingest
 
     limit = settings.calls_per_minute
@@ -180,10 +177,7 @@ def _print_fleet(
     settings: "Settings", names: list[str], routers: int, output: OutputFormat
 ) -> None:
     """Print the forecast of an hour of a fleet, and what other freshness would cost."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table
     from fleetlake.loading.forecast import ONE_PER_CALL, plan_fleet
-    from fleetlake.text.wording import counted
 
     limit = settings.calls_per_minute
 
@@ -225,8 +219,6 @@ def _asked(forecast: "CallForecast") -> str:
 
 
 def _plan_row(forecast: "CallForecast", limit: int) -> tuple[object, ...]:
-    from fleetlake.text.wording import duration_in_words
-
     return (
         forecast.endpoint,
         "" if forecast.unread is None else duration_in_words(forecast.unread),
@@ -244,8 +236,6 @@ def _minutes(forecast: "CallForecast", limit: int) -> float | None:
 
 def _plan_summary(found: Sequence["CallForecast"], limit: int) -> str:
     """Return the plan's total in one sentence."""
-    from fleetlake.text.wording import counted
-
     calls = sum(f.calls or 0 for f in found)
     is_partial = any(f.calls is None for f in found)
     if is_partial and not calls:

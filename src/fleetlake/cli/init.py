@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console
 from fleetlake.errors import UsageError
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.ownership import require_own
@@ -69,7 +70,6 @@ def init(
     Existing files are never changed. Commands find the project from any folder below it.
     """
     from fleetlake.cli.init import write_project
-    from fleetlake.cli.screen import console
 
     screen = console()
     for file in write_project(folder):

@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, patience, print_copies
+from fleetlake.text.wording import counted
+
 
 def maintain(
     keep_days: Annotated[
@@ -48,7 +51,6 @@ def maintain(
     from datetime import timedelta
 
     from fleetlake.care.maintenance import maintain as maintain_lake
-    from fleetlake.cli.screen import console, patience, print_copies
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.retention_rules import prepare_retention
@@ -58,7 +60,6 @@ def maintain(
     )
     from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     settings = load_settings()
     require_lake(settings.lake)

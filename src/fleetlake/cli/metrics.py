@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.output import machine_output
+
 
 def metrics(
     output: Annotated[
@@ -21,7 +23,6 @@ def metrics(
     the age of what was loaded then grows even if loads have stopped. docs/reference/metrics.md
     lists every metric, docs/monitoring holds example alert rules and a Grafana dashboard.
     """
-    from fleetlake.cli.output import machine_output
     from fleetlake.lake import open_lake
     from fleetlake.machine.atomic_files import write_atomically
     from fleetlake.machine.io_faults import output_lost

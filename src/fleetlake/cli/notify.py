@@ -4,6 +4,10 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console
+from fleetlake.errors import UsageError
+from fleetlake.text.wording import counted
+
 
 def notify(
     *,
@@ -20,12 +24,9 @@ def notify(
     run sends at most one message to each place, and first snoozes the findings within a maintenance
     window. The deployments do it after each build.
     """
-    from fleetlake.cli.screen import console
-    from fleetlake.errors import UsageError
     from fleetlake.notifying.notify import line_of, send_test, title_of
     from fleetlake.notifying.notify import notify as tell
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     settings, screen = load_settings(), console()
     is_unset = not (settings.notify or settings.maintenance)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import NOTHING_LOADED, console, table
+
 
 def publish(
     to: Annotated[
@@ -35,7 +37,6 @@ def publish(
 
     Readers see either the whole old snapshot or the whole new one.
     """
-    from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publishing.publish import publish as publish_snapshot
     from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings

@@ -6,7 +6,11 @@ from typing import Annotated, ClassVar
 import typer
 
 from fleetlake.cli.command_group import ListGroup, endpoint_names
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, table_or_none
+from fleetlake.endpoints import endpoint_named
+from fleetlake.text.plain import plain
+from fleetlake.text.wording import counted
 
 NEXT = (
     "If the service corrects a record, the next load of a list stores it; for an endpoint with "
@@ -45,8 +49,6 @@ def list_quarantined(
     """Count the quarantined records by endpoint and reason."""
     from collections import Counter
 
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.loading.quarantine import quarantined
     from fleetlake.settings import load_settings
@@ -69,13 +71,9 @@ def show_quarantined(
     endpoint: EndpointArgument = None, output: FormatOption = OutputFormat.TABLE
 ) -> None:
     """Print each quarantined record as it was received, with the reason."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.loading.quarantine import quarantined
     from fleetlake.settings import load_settings
-    from fleetlake.text.plain import plain
-    from fleetlake.text.wording import counted
 
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
@@ -96,11 +94,9 @@ def show_quarantined(
 @quarantine.command("retry")
 def retry(endpoint: EndpointArgument = None) -> None:
     """Read the quarantined JSON again and store the records that can be read now."""
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.loading.quarantine import retry_quarantined
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     with open_lake(load_settings().lake, must_exist=True) as lake:
         kept, waiting = retry_quarantined(lake, _name(endpoint))
@@ -112,11 +108,9 @@ def retry(endpoint: EndpointArgument = None) -> None:
 @quarantine.command("acknowledge")
 def acknowledge(endpoint: EndpointArgument = None) -> None:
     """Mark quarantined records as dealt with; meta.quarantine keeps them."""
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.loading.quarantine import acknowledge_quarantined
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     with open_lake(load_settings().lake, must_exist=True) as lake:
         count = acknowledge_quarantined(lake, _name(endpoint))
@@ -125,6 +119,4 @@ def acknowledge(endpoint: EndpointArgument = None) -> None:
 
 def _name(endpoint: str | None) -> str | None:
     """Return the endpoint's name; None for all. Raises: UsageError if it does not exist."""
-    from fleetlake.endpoints import endpoint_named
-
     return endpoint_named(endpoint).name if endpoint else None

@@ -1,9 +1,13 @@
 """`fleetlake receive`: takes pushed alerts."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fleetlake.cli.output import PlainFormatter, say
+from fleetlake.errors import UsageError
 
 
 def receive(
@@ -45,11 +49,8 @@ def receive(
     GET /metrics how much has arrived. docs/how-to/receive.md shows TLS, proxies and systemd.
     """
     import logging
-    import sys
     from contextlib import nullcontext
 
-    from fleetlake.cli.output import PlainFormatter, say
-    from fleetlake.errors import UsageError
     from fleetlake.receiving.access_log import written_access_log
     from fleetlake.receiving.child_process import DRAINER
     from fleetlake.receiving.push_secrets import PushSecrets

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, copy_progress, patience, print_rows, run_with_progress
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.care.integrity.losses import Loss
@@ -63,7 +65,6 @@ def repair(
 
 
 def _plan(settings: "Settings", *, is_full: bool) -> "RepairPlan":
-    from fleetlake.cli.screen import console, copy_progress
     from fleetlake.loading.repair import plan_repair
 
     with copy_progress(console(stderr=True), "checking") as on_checked:
@@ -72,7 +73,6 @@ def _plan(settings: "Settings", *, is_full: bool) -> "RepairPlan":
 
 def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bool) -> None:
     from fleetlake.care.integrity.damage import in_words
-    from fleetlake.cli.screen import console, patience, run_with_progress
     from fleetlake.loading.ingest import raise_worst
     from fleetlake.loading.repair import read_again
     from fleetlake.loading.repair import repair as repair_lake
@@ -99,9 +99,6 @@ def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bo
 def _print_losses(
     losses: "tuple[Loss, ...]", output: OutputFormat, *, is_csv_guarded: bool
 ) -> None:
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, print_rows
-
     rows = [
         (
             loss.file.of_table,
@@ -122,8 +119,6 @@ def _print_losses(
 
 def _rebuild(settings: "Settings") -> None:
     from fleetlake.care.integrity.rebuild import rebuild_catalog
-    from fleetlake.cli.screen import console, patience
-    from fleetlake.text.wording import counted
 
     done = rebuild_catalog(
         settings.lake, days=settings.retention, trust=settings.clock, patience=patience(settings)

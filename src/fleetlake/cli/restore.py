@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console, copy_progress
+from fleetlake.text.wording import counted, size_in_words
+
 
 def restore(
     source: Annotated[str, typer.Argument(help="The folder or URL given to `fleetlake backup`.")],
@@ -26,9 +29,7 @@ def restore(
     stopped leaves no lake; run it again to continue.
     """
     from fleetlake.care.backups.restore import restore as restore_lake
-    from fleetlake.cli.screen import console, copy_progress
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted, size_in_words
 
     lake = to or load_settings().lake
     with copy_progress(console(stderr=True), "restoring") as on_copied:

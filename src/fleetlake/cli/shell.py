@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.interrupts import on_ctrl_c
+from fleetlake.cli.screen import console, print_rows
+from fleetlake.errors import UsageError
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -41,7 +45,6 @@ def shell(
     refused: other files of this machine, COPY, ATTACH, extensions, settings.
     """
     from fleetlake.cli.guard import close_off, spill_folder, spill_into
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
 
@@ -116,8 +119,6 @@ def _run(lake: "Lake", screen: "Screen", sql: str) -> None:
     import duckdb
 
     from fleetlake.cli.query import failure
-    from fleetlake.cli.screen import print_rows
-    from fleetlake.errors import UsageError
 
     try:
         results = lake.run_user_sql(sql)
@@ -150,8 +151,6 @@ def _fetched(
 
     Ctrl-C interrupts the statement in DuckDB.
     """
-    from fleetlake.cli.interrupts import on_ctrl_c
-
     with on_ctrl_c(lake.connection.interrupt):
         if (result := next(results, None)) is None:
             return None

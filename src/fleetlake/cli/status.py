@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.command_group import say_instead
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_document, print_records
+from fleetlake.cli.screen import console, table
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import RecordsMissing
+from fleetlake.text.wording import age_in_words, counted
 
 if TYPE_CHECKING:
     from fleetlake.monitoring.status import LakeStatus, StreamStatus
@@ -49,15 +54,11 @@ def status(
     """
     from dataclasses import asdict, replace
 
-    from fleetlake.cli.command_group import say_instead
-    from fleetlake.cli.formats import print_document
     from fleetlake.endpoints.relations import freshness_of
-    from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.lake_address import DEMO_MARK
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     if as_json:
         say_instead("fleetlake status --json", "fleetlake status --format json")
@@ -97,8 +98,6 @@ def status(
 
 def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
     """Print the streams alone, one per line."""
-    from fleetlake.cli.formats import print_records
-
     rows = [
         [getattr(stream, field) for field in STREAM_FIELDS]
         + [getattr(stream.retention, field, None) for field in RETENTION_FIELDS]
@@ -108,7 +107,6 @@ def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
 
 
 def _print_report(found: "LakeStatus", now: datetime) -> None:
-    from fleetlake.cli.screen import console, table
     from fleetlake.monitoring.push_status import push_notes
 
     screen = console()
@@ -129,8 +127,6 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
 
 def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield the first lines of the report: nothing is missing, or what to do about what is."""
-    from fleetlake.text.wording import age_in_words, counted
-
     loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
     if not loaded:
         is_begun = any(stream.rows for stream in found.streams)
@@ -159,8 +155,6 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield a line about each mart whose last build failed."""
-    from fleetlake.text.wording import age_in_words
-
     for one in found.stale_marts:
         since = age_in_words(one.since_at, now)
         yield f"The mart {one.mart} is stale, first {since}: run `fleetlake build`, which says why."
@@ -173,7 +167,6 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.planning.retention import RetentionState
     from fleetlake.receiving.push_secrets import misnamed_signature_lines
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"{lost} lost records that the service deleted unread: see `fleetlake records gaps`."
@@ -211,8 +204,6 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
 
 def _misfits(stream: "StreamStatus") -> Iterator[str]:
     """Yield a line for each column that refused values."""
-    from fleetlake.text.wording import counted
-
     for misfit in stream.misfits:
         command = misfit.command
         then = f"run `{command}`" if command else "they are kept in `_extra`"
@@ -225,7 +216,6 @@ def _misfits(stream: "StreamStatus") -> Iterator[str]:
 def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield what is known about pushed alerts, if there are any, and how they match the polls."""
     from fleetlake.monitoring.push_status import waiting_line
-    from fleetlake.text.wording import age_in_words, counted
 
     pushes = found.pushes
     if pushes.alerts:
@@ -245,8 +235,6 @@ def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def event_lines(found: "LakeStatus") -> Iterator[str]:
     """Yield one line about the events of the last day, if there were any."""
-    from fleetlake.text.wording import counted
-
     if found.events:
         kinds = sorted({event.kind.replace("_", " ") for event in found.events})
         happened = f"{counted(len(found.events), 'event')} in the last day ({', '.join(kinds)})"
@@ -260,8 +248,6 @@ def _is_stale(stream: "StreamStatus", last_load: datetime) -> bool:
 
 
 def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
-    from fleetlake.text.wording import age_in_words
-
     newest = f"{stream.watermark_at:%Y-%m-%d %H:%M}" if stream.watermark_at else ""
     return stream.endpoint, stream.rows, newest, age_in_words(stream.loaded_at, now)
 
@@ -269,7 +255,6 @@ def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
 def _notes(stream: "StreamStatus") -> Iterator[str]:
     """Yield facts about a stream that need no action."""
     from fleetlake.planning.intervals import BEGINNING
-    from fleetlake.text.wording import counted
 
     if stream.devices and stream.complete_until:
         yield freshness_note(stream)
@@ -291,10 +276,8 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
 
 def freshness_note(stream: "StreamStatus") -> str:
     """Return how far every device of a list is proven, how often it is asked, and the cost."""
-    from fleetlake.endpoints import ENDPOINTS
     from fleetlake.endpoints.relations import freshness_of
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
     fan_out = ENDPOINTS[stream.endpoint].fan_out

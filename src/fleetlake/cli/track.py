@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.formats import day as a_day
+from fleetlake.cli.output import machine_output
 
 
 class TrackFormat(StrEnum):
@@ -28,7 +29,6 @@ def track(
     Its good fixes, with times in UTC; wrong fixes are left out. Half an hour without a fix breaks
     the line. Redirect it to a file: `fleetlake track "Bus 12" --day 2026-11-01 > bus.gpx`.
     """
-    from fleetlake.cli.output import machine_output
     from fleetlake.exporters.day_track import as_geojson, as_gpx, day_track
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings

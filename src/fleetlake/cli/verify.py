@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.command_group import endpoint_names
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console
+from fleetlake.errors import RecordsMissing
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.loading.verify import Comparison
@@ -53,9 +56,6 @@ def verify(
 
     Ends with exit code 9 if a record of the service is missing from the lake.
     """
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console
-    from fleetlake.errors import RecordsMissing
     from fleetlake.loading.verify import verify as compare
     from fleetlake.planning.intervals import BEGINNING
     from fleetlake.settings import load_settings
@@ -98,8 +98,6 @@ def _record(profile: str, comparison: "Comparison") -> tuple[object, ...]:
 
 
 def _summary(comparison: "Comparison") -> str:
-    from fleetlake.text.wording import counted
-
     return (
         f"{_range(comparison)}: {counted(comparison.served, 'record')} at the service, "
         f"{len(comparison.missing):,} of them missing from the lake, "

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fleetlake.errors import UsageError
+from fleetlake.text.plain import plain
+from fleetlake.text.wording import did_you_mean
+
 if TYPE_CHECKING:
     from fleetlake.alerting.account_settings import AccountSettings
     from fleetlake.alerting.push_destinations import PushDestination
@@ -54,9 +58,6 @@ def picked(
 
     Raises: UsageError with the nearest name if there is none, or if there are several.
     """
-    from fleetlake.errors import UsageError
-    from fleetlake.text.wording import did_you_mean
-
     found = [item for item in items if word in names(item)]
     if not found and len(word) >= SHORTEST_PREFIX:
         found = [item for item in items if names(item)[0].startswith(word)]
@@ -82,9 +83,6 @@ def picked_destination(found: Sequence["PushDestination"], word: str) -> "PushDe
 
 def is_agreed(question: str, *, yes: bool) -> bool:
     """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
-    from fleetlake.errors import UsageError
-    from fleetlake.text.plain import plain
-
     if yes:
         return True
     try:
@@ -95,8 +93,6 @@ def is_agreed(question: str, *, yes: bool) -> bool:
 
 def changes_of(**given: Any) -> dict[str, Any]:
     """Return the fields that were given. Raises: UsageError if there is none."""
-    from fleetlake.errors import UsageError
-
     fields = {name: value for name, value in given.items() if value is not None}
     if not fields:
         raise UsageError("Nothing to change.", remedy="Name what to change; see --help.")

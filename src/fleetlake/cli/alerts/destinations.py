@@ -15,7 +15,8 @@ from fleetlake.cli.alerts.connecting import (
     picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup, destination_ids
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, print_rows, table_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,8 +64,6 @@ def list_destinations(
     repeats it. suspended: the service has given up; `resume` ends that. disabled: a user has
     switched it off.
     """
-    from fleetlake.cli.screen import console, table_or_none
-
     found, now = on_account(profile, _read)
     if output is not OutputFormat.TABLE:
         _print(found, now, output)
@@ -103,7 +102,6 @@ def add_destination(
     have alerts pushed, a rule must name the destination: `fleetlake alerts setup` does both.
     """
     from fleetlake.alerting.kept_secrets import KeptSecrets
-    from fleetlake.cli.screen import console
 
     store = KeptSecrets(chosen_account(profile).push_secrets_file)
     if dry_run:
@@ -185,7 +183,6 @@ def send_test(destination: DestinationArgument, *, profile: ProfileOption = None
 
     Ends with exit code 5 if it was not.
     """
-    from fleetlake.cli.screen import console
 
     async def act(settings: "AccountSettings") -> tuple["PushDestination", "PushTest"]:
         found = picked_destination(await settings.destinations(), destination)
@@ -210,8 +207,6 @@ def remove_destination(
     dry_run: DryRunOption = False,
 ) -> None:
     """Delete a push destination. Its secret stays in the file until you remove it there."""
-    from fleetlake.cli.screen import console
-
     found = picked_destination(on_account(profile, _read)[0], destination)
     if dry_run:
         console().print(f"Would delete destination {found.destination_id} ({found.url}).")
@@ -226,8 +221,6 @@ async def _read(settings: "AccountSettings") -> tuple[list["PushDestination"], "
 
 def _print(found: "Iterable[PushDestination]", now: "datetime", output: OutputFormat) -> None:
     """Print all fields: as records for people, or as rows for programs."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, print_rows
     from fleetlake.settings import load_settings
 
     rows = [
@@ -253,7 +246,6 @@ def _change(
     dry_run: bool,
 ) -> None:
     """Change the fields of a destination, in the service's names, and print which ones."""
-    from fleetlake.cli.screen import console
 
     async def act(settings: "AccountSettings") -> str:
         found = picked_destination(await settings.destinations(), word)

@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from fleetlake.cli.screen import console
+from fleetlake.text.wording import counted
+
 if TYPE_CHECKING:
     from fleetlake.receiving.drain import Drained
 
@@ -13,7 +16,6 @@ def drain() -> None:
     that drains. If another process keeps writing pushed alerts, or keeps the lake quiet for a
     repair, for half a minute, it says so; the messages stay in the journal.
     """
-    from fleetlake.cli.screen import console
     from fleetlake.receiving.drain import Drained, drain_batches
     from fleetlake.settings import load_settings
 
@@ -37,8 +39,6 @@ def in_words(drained: "Drained") -> str:
     >>> in_words(Drained(messages=3, alerts=1, dead_letters=1, tests=1))
     '3 messages drained: 1 new alert, 1 in quarantine, 1 test message.'
     """
-    from fleetlake.text.wording import counted
-
     parts = [counted(drained.alerts, "new alert"), f"{drained.dead_letters:,} in quarantine"]
     if drained.tests:
         parts.append(counted(drained.tests, "test message"))

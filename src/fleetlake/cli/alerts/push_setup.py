@@ -11,6 +11,7 @@ from fleetlake.cli.alerts.connecting import (
     on_account,
 )
 from fleetlake.cli.alerts.rules import AccountsOption, GroupsOption, TypesOption
+from fleetlake.cli.screen import console
 
 if TYPE_CHECKING:
     from fleetlake.alerting.account_settings import AccountSettings
@@ -53,7 +54,6 @@ def set_up_pushes(
     from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, chosen_types
     from fleetlake.alerting.kept_secrets import KeptSecrets
     from fleetlake.alerting.push_setup import PushSetup, Wanted
-    from fleetlake.cli.screen import console
 
     store = KeptSecrets(chosen_account(profile).push_secrets_file)
     wanted = Wanted(

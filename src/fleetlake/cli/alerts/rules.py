@@ -1,5 +1,6 @@
 """`fleetlake alerts rules`: which alerts the service raises, and who is notified."""
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,9 @@ from fleetlake.cli.alerts.connecting import (
     picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup, destination_ids, rule_ids, type_names
-from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, print_rows, table_or_none
+from fleetlake.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,8 +94,6 @@ rules = typer.Typer(
 @rules.command("list")
 def list_rules(output: FormatOption = OutputFormat.TABLE, *, profile: ProfileOption = None) -> None:
     """List the alert rules of the account. Without a rule, the service raises no alerts."""
-    from fleetlake.cli.screen import console, table_or_none
-
     found = on_account(profile, _read)
     if output is not OutputFormat.TABLE:
         _print(found, output)
@@ -139,9 +140,6 @@ def add_rule(
     them to the named destinations. Without an account or a group it would have no effect, so one
     is required.
     """
-    from fleetlake.cli.screen import console
-    from fleetlake.errors import UsageError
-
     if not (destination and types and (account or group)):
         raise UsageError(
             "A rule needs a destination, an alert type, and an account or a group.",
@@ -177,8 +175,6 @@ def change_rule(
 
     Alerts that the rule has raised so far stay.
     """
-    from fleetlake.cli.screen import console
-
     wanted = _fields(types, account, group, email, schedule, settings)
     changes_of(destination=destination or None, **dict.fromkeys(wanted, True))
 
@@ -206,8 +202,6 @@ def remove_rule(
     dry_run: DryRunOption = False,
 ) -> None:
     """Delete an alert rule. From then on, the service no longer raises its alerts."""
-    from fleetlake.cli.screen import console
-
     found = _picked(on_account(profile, _read), rule)
     if dry_run:
         console().print(f"Would delete rule {found.rule_id} ({_shortened(found.types)}).")
@@ -259,10 +253,6 @@ def _fields(
 
 def _object(text: str) -> dict[str, Any]:
     """Return a JSON object. Raises: UsageError."""
-    import json
-
-    from fleetlake.errors import UsageError
-
     try:
         found = json.loads(text)
     except ValueError:
@@ -273,15 +263,11 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _in_words(fields: dict[str, Any]) -> str:
-    import json
-
     return json.dumps(fields)
 
 
 def _print(found: "Iterable[AlertRule]", output: OutputFormat) -> None:
     """Print all fields: as records for people, or as rows for programs."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, print_rows
     from fleetlake.settings import load_settings
 
     is_json = output is OutputFormat.JSON

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.alerts.rules import TypesOption
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, csv_writer
+from fleetlake.cli.interrupts import on_ctrl_c
+from fleetlake.cli.output import is_read_by_people, machine_output
+from fleetlake.cli.screen import console
+from fleetlake.text.plain import plain
 
 if TYPE_CHECKING:
     from fleetlake.alerting.alert_tail import ArrivedAlert
@@ -45,8 +49,6 @@ def watch(
 
     from fleetlake.alerting.alert_tail import AlertFilter, AlertTail
     from fleetlake.alerting.chosen_types import chosen_types
-    from fleetlake.cli.interrupts import on_ctrl_c
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
 
@@ -76,9 +78,6 @@ def _printer(
 
 
 def _print_for_people(alerts: Iterable["ArrivedAlert"]) -> None:
-    from fleetlake.cli.screen import console
-    from fleetlake.text.plain import plain
-
     screen = console()
     for alert in alerts:
         at = f"{alert.detected_at:%Y-%m-%d %H:%M:%S}" if alert.detected_at else " " * 19
@@ -98,9 +97,6 @@ def _about(alert: "ArrivedAlert") -> str:
 def _print_lines(alerts: Iterable["ArrivedAlert"]) -> None:
     import orjson
 
-    from fleetlake.cli.output import is_read_by_people, machine_output
-    from fleetlake.text.plain import plain
-
     out, is_shown = machine_output(), is_read_by_people()
     for alert in alerts:
         line = orjson.dumps(alert, option=orjson.OPT_UTC_Z).decode()
@@ -111,8 +107,6 @@ def _print_lines(alerts: Iterable["ArrivedAlert"]) -> None:
 def _csv_printer(*, is_guarded: bool) -> Callable[[Iterable["ArrivedAlert"]], None]:
     """Return a function that prints rows, after a header with the first."""
     from fleetlake.alerting.alert_tail import FIELDS
-    from fleetlake.cli.formats import csv_writer
-    from fleetlake.cli.output import machine_output
 
     write = csv_writer(FIELDS, is_guarded=is_guarded)
 

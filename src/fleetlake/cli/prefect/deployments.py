@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from fleetlake.errors import FleetlakeError, UsageError
+
 PREFECT_FILE = "prefect.yaml"
 SHORTEST_INTERVAL = timedelta(minutes=2)
 """Lower bound of sped-up schedules: each run is a process that takes seconds to start."""
@@ -23,7 +25,6 @@ def read_deployments(project: Path) -> dict[str, Any]:
 
     Raises: UsageError for a file without deployments.
     """
-    from fleetlake.errors import UsageError
     from fleetlake.machine.project import deployments_file
 
     path = deployments_file(project)
@@ -128,7 +129,6 @@ def deploy(file: Mapping[str, Any], project: Path) -> None:
     Runs will start in the folder `project`. Raises: FleetlakeError with Prefect's message if it
     fails.
     """
-    from fleetlake.errors import FleetlakeError
     from fleetlake.machine.child_environment import plain_environment, server_access
 
     with tempfile.TemporaryDirectory() as folder:

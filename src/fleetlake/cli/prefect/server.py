@@ -14,6 +14,8 @@ import sys
 import threading
 import time
 
+from fleetlake.cli.output import say
+
 COLLECTION_INTERVAL_SECONDS = 20.0
 KEPT_DAYS = 30
 LEASES = "prefect.server.concurrency.lease_storage"
@@ -44,7 +46,6 @@ def server() -> None:
     unless PREFECT_SERVER_API_AUTH_STRING is set. To log in to the UI, type the whole line of that
     file. Web pages of other origins cannot read its responses.
     """
-    from fleetlake.cli.output import say
     from fleetlake.cli.prefect.setup import require_prefect
     from fleetlake.machine.prefect_auth import own_origins, prefect_setting, require_password
 

@@ -17,6 +17,9 @@ from fleetlake.cli.prefect.deployments import (
     with_operator_choices,
     with_speed,
 )
+from fleetlake.cli.screen import console
+from fleetlake.errors import SettingsError, Unreachable
+from fleetlake.text.wording import install_command
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -54,8 +57,6 @@ def setup(
     automations that are paused or disabled on the server stay so. Deployments no longer in the
     files are listed, not deleted.
     """
-    from fleetlake.cli.screen import console
-
     set_up(speed=speed, runs=runs, store_keys=store_keys)
     console().print("Next: fleetlake prefect worker")
 
@@ -63,7 +64,6 @@ def setup(
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
     """Update the server from the project's files, and print what it has afterwards."""
     from fleetlake.cli.prefect.setup import accepts_anonymous, key_report
-    from fleetlake.cli.screen import console
     from fleetlake.machine.project import package_files, project_folder
     from fleetlake.settings import load_settings
 
@@ -100,9 +100,6 @@ def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
 
 def require_prefect() -> None:
     """Check that Prefect, an extra, is installed. Raises: SettingsError."""
-    from fleetlake.errors import SettingsError
-    from fleetlake.text.wording import install_command
-
     if find_spec("prefect") is None:
         raise SettingsError("Prefect is not installed.", remedy=install_command("flows"))
 
@@ -114,7 +111,6 @@ def server_client() -> "Iterator[SyncPrefectClient]":
     Raises: SettingsError if that is not set or the server refuses our password, Unreachable if no
     server answers.
     """
-    from fleetlake.errors import SettingsError, Unreachable
     from fleetlake.machine.prefect_auth import use_password
 
     require_prefect()
@@ -145,7 +141,6 @@ def _require_access(client: "SyncPrefectClient", url: str) -> None:
     """Check that the server accepts our password. Raises: SettingsError."""
     import httpx
 
-    from fleetlake.errors import SettingsError
     from fleetlake.machine.prefect_auth import auth_file
 
     try:
@@ -162,8 +157,6 @@ def _require_access(client: "SyncPrefectClient", url: str) -> None:
 
 def require_set_up() -> None:
     """Check that the server has our work pool. Raises: SettingsError, Unreachable."""
-    from fleetlake.errors import SettingsError
-
     with server_client() as client:
         from prefect.exceptions import ObjectNotFound
 

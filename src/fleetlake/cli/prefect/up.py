@@ -13,6 +13,9 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.screen import console
+from fleetlake.errors import FleetlakeError, UsageError
+
 FOLDER = Path("data/up")
 LOCK = Path("data/up.lock")
 """Kept outside the folder, because every start empties that."""
@@ -46,7 +49,6 @@ def up(
     """
     from fleetlake.cli.prefect.setup import require_prefect, set_up
     from fleetlake.cli.prefect.worker import running, running_worker, stopped_by_signals
-    from fleetlake.cli.screen import console
     from fleetlake.machine.child_environment import server_access
     from fleetlake.machine.prefect_auth import auth_file
     from fleetlake.machine.project import project_folder
@@ -90,7 +92,6 @@ def up(
 @contextmanager
 def _locked_folder() -> Iterator[None]:
     """Lock the folder against another `up`. Raises: UsageError if one is running."""
-    from fleetlake.errors import UsageError
     from fleetlake.machine.file_locks import LockTaken, file_lock
 
     LOCK.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +111,6 @@ def _create_empty(folder: Path) -> None:
 
     Raises: UsageError if it exists and `up` did not create it, LakeError if it is another user's.
     """
-    from fleetlake.errors import UsageError
     from fleetlake.machine.io_faults import not_writable
     from fleetlake.machine.ownership import require_own
 
@@ -191,7 +191,6 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     read nor write. Raises: UsageError for accounts in fleetlake.toml or .env, which no variable can
     remove.
     """
-    from fleetlake.errors import UsageError
     from fleetlake.settings import load_settings
 
     for name in [name for name in os.environ if name.startswith(OURS)]:
@@ -275,8 +274,6 @@ def _wait_for_end(*processes: "subprocess.Popen[bytes]") -> None:
 
 
 def _refuse_if_ended(process: "subprocess.Popen[bytes]") -> None:
-    from fleetlake.errors import FleetlakeError
-
     if process.poll() is not None:
         raise FleetlakeError(
             f"A process ended with code {process.returncode}: {process.args!s}",
