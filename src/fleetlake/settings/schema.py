@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from platformdirs import user_state_path
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     SecretStr,
     ValidationInfo,
@@ -36,7 +37,7 @@ from fleetlake.machine.project import in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 from fleetlake.settings.maintenance_window import MaintenanceWindow
-from fleetlake.settings.name_lists import listed
+from fleetlake.settings.name_lists import Names, listed
 from fleetlake.settings.notify_rule import NotifyRule
 from fleetlake.settings.vendor_words import (
     KEY_HEADERS,
@@ -58,6 +59,11 @@ def in_project_folder(value: object) -> object:
     if isinstance(value, str) and "://" not in value:
         return str(in_project(Path(value)))
     return in_project(value) if isinstance(value, Path) else value
+
+
+def vendor_table(value: object) -> object:
+    """Return the table of the vendor's words in a file, which may be named from the project."""
+    return read_vendor_words(in_project_folder(value) if value else value)
 
 
 def memory_size(value: str) -> str:
@@ -104,6 +110,9 @@ PROFILE_NAME = "^[a-z0-9_-]+$"
 PREFIX = "FLEETLAKE_"
 
 
+ProjectPath = Annotated[Path, AfterValidator(in_project_folder)]
+
+
 class Settings(BaseSettings):
     """Everything that differs between installations."""
 
@@ -116,9 +125,12 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    vendor_words: Annotated[dict[str, Any], NoDecode] = Field(
-        {}, description="TOML file of the vendor's words for those of the service contract"
-    )
+    vendor_words: Annotated[
+        dict[str, Any],
+        NoDecode,
+        BeforeValidator(vendor_table),
+        AfterValidator(checked_vendor_words),
+    ] = Field({}, description="TOML file of the vendor's words for those of the service contract")
     base_url: str | None = Field(
         None, validate_default=True, description="Root URL of v2, e.g. https://host/api/v2/"
     )
@@ -139,18 +151,20 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="Additional accounts, as FLEETLAKE_PROFILES__<NAME>__<KEY>; same keys as above",
     )
-    lake_files: str | None = Field(
+    lake_files: Annotated[str | None, AfterValidator(in_project_folder)] = Field(
         None, description="Location of a shared lake's files: a folder, or s3://bucket/prefix"
     )
-    lake: LakeAddress = Field(
+    lake: Annotated[LakeAddress, AfterValidator(in_project_folder)] = Field(
         Path("data/lake"),
         description="Folder of the lake, or postgres:ADDRESS for a shared lake",
     )
-    build_memory: str = Field(
+    build_memory: Annotated[str, AfterValidator(memory_size)] = Field(
         BUILD_MEMORY,
         description="Memory limit of DuckDB in a build, e.g. 8GB; larger data spills to disk",
     )
-    published: Path = Field(Path("data/published"), description="Folder for published snapshots")
+    published: ProjectPath = Field(
+        Path("data/published"), description="Folder for published snapshots"
+    )
     published_day_rows: int = Field(
         DAY_ROWS,
         ge=0,
@@ -159,10 +173,10 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, without names"
     )
-    publish_raw: Annotated[tuple[str, ...], NoDecode] = Field(
+    publish_raw: Annotated[Names, NoDecode] = Field(
         (), description="Raw tables to publish too, as raw_<endpoint>, e.g. alerts,routers"
     )
-    reports: Path = Field(Path("data/reports"), description="Folder for scheduled reports")
+    reports: ProjectPath = Field(Path("data/reports"), description="Folder for scheduled reports")
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days to keep rows, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
@@ -196,14 +210,14 @@ class Settings(BaseSettings):
         default=False,
         description="Put ' before CSV values that a spreadsheet would run as a formula",
     )
-    push_secrets_file: Path = Field(
+    push_secrets_file: ProjectPath = Field(
         Path("data/push-secrets"),
         description="File of secrets that sign pushed alerts, one per line, mode 600",
     )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
     )
-    dashboard_tiles: Path | None = Field(
+    dashboard_tiles: ProjectPath | None = Field(
         None, description="PMTiles file that the dashboard's map draws under the points"
     )
     busy_wait: int = Field(
@@ -211,7 +225,7 @@ class Settings(BaseSettings):
         ge=0,
         description="Seconds that maintain, repair and erase wait for running loads and backups",
     )
-    state: Path = Field(
+    state: ProjectPath = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder of what this user's processes share: call limit, statements of builds",
     )
@@ -225,25 +239,28 @@ class Settings(BaseSettings):
         50, ge=0, le=100, description="Percent of a list that may disappear without confirmation"
     )
     concurrency: int = Field(8, ge=1, le=64, description="Maximum concurrent calls")
-    header_names: Annotated[tuple[str, str, str, str] | None, NoDecode] = Field(
-        None, description="Deprecated: names of the four key headers; use FLEETLAKE_VENDOR_WORDS"
+    header_names: Annotated[tuple[str, str, str, str] | None, NoDecode, BeforeValidator(listed)] = (
+        Field(
+            None,
+            description="Deprecated: names of the four key headers; use FLEETLAKE_VENDOR_WORDS",
+        )
     )
-    push_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+    push_secrets: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(listed)] = Field(
         (), description="Secrets of push destinations, comma-separated"
     )
-    push_journal: Path = Field(
+    push_journal: ProjectPath = Field(
         Path("data/push-journal"),
         description="Folder that keeps pushed messages until they are in the lake",
     )
-    push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
-        (), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all"
-    )
-    receiver_names: Annotated[tuple[str, ...], NoDecode] = Field(
+    push_sources: Annotated[
+        tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(listed)
+    ] = Field((), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all")
+    receiver_names: Annotated[Names, NoDecode] = Field(
         (),
         description="Host names by which Prometheus asks the receiver for `/metrics`; "
         "IP addresses and names without a dot always work",
     )
-    alert_events: Annotated[tuple[str, ...], NoDecode] = Field(
+    alert_events: Annotated[Names, NoDecode] = Field(
         (),
         description="Alert types, or groups of types, of which Prefect gets an event, "
         "e.g. failover,battery",
@@ -270,20 +287,6 @@ class Settings(BaseSettings):
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
-    @field_validator(
-        "lake_files",
-        "lake",
-        "published",
-        "reports",
-        "state",
-        "push_secrets_file",
-        "push_journal",
-        "dashboard_tiles",
-    )
-    @classmethod
-    def _is_in_project(cls, value: Any) -> Any:
-        return in_project_folder(value)
-
     @field_validator("lake", mode="before")
     @classmethod
     def _is_lake_address(cls, value: object, given: ValidationInfo) -> object:
@@ -292,26 +295,6 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
-
-    @field_validator("build_memory")
-    @classmethod
-    def _is_size(cls, value: str) -> str:
-        return memory_size(value)
-
-    @field_validator("vendor_words", mode="before")
-    @classmethod
-    def _is_table(cls, value: object) -> object:
-        return read_vendor_words(in_project_folder(value) if value else value)
-
-    @field_validator("vendor_words")
-    @classmethod
-    def _has_known_words(cls, value: dict[str, Any]) -> dict[str, str]:
-        return checked_vendor_words(value)
-
-    @field_validator("header_names", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
 
     @field_validator("header_names")
     @classmethod
@@ -322,18 +305,6 @@ class Settings(BaseSettings):
             raise ValueError("names other headers than FLEETLAKE_VENDOR_WORDS")
         checked_vendor_words({**words, **names})
         return value
-
-    @field_validator(
-        "push_secrets",
-        "push_sources",
-        "alert_events",
-        "receiver_names",
-        "publish_raw",
-        mode="before",
-    )
-    @classmethod
-    def _split_list(cls, value: object) -> object:
-        return listed(value)
 
     @field_validator("base_url", "v3_base_url")
     @classmethod
