@@ -17,7 +17,6 @@ from fleetsim.resources.health import NET_DEVICE_HEALTH
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetsim.resources.metrics import METRICS
 from fleetsim.resources.net_devices import NET_DEVICES
-from fleetsim.resources.post_only import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.router_series import (
     ROUTER_LOGS,
     STATE_SAMPLES,
@@ -26,6 +25,10 @@ from fleetsim.resources.router_series import (
 from fleetsim.resources.routers import ROUTERS
 from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES
 from fleetsim.view import View
+
+REBOOT_ACTIVITY = Resource(name="reboot_activity", columns=())
+SPEED_TEST = Resource(name="speed_test", columns=())
+TEST_DESTINATIONS = Resource(name="test_alert_push_destinations", columns=())
 
 
 def _in_own_account(view: View, record: Fields) -> bool:

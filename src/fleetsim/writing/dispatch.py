@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from fleetsim.callers import Caller
 from fleetsim.ledger import Fields
 from fleetsim.refusals import forbidden, method_not_allowed
+from fleetsim.resources import RESOURCES
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
 from fleetsim.writing import actions, alert_settings
@@ -21,9 +24,35 @@ from fleetsim.writing.forms import (
     USER_FORM,
 )
 from fleetsim.writing.readers import read_body
-from fleetsim.writing.removal import delete_account, delete_router
-from fleetsim.writing.snapshot_records import Form, change, create, delete
-from fleetsim.writing.write_context import WriteAnswer, WriteContext
+from fleetsim.writing.snapshot_records import change, create, delete, existing
+from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id
+
+
+def delete_account(context: WriteContext, key: str) -> WriteAnswer:
+    """Delete an account without users, together with its groups and locations."""
+    identity = existing(ACCOUNT_FORM, context, key)
+    ACCOUNT_FORM.check(context, identity)
+    for form in (GROUP_FORM, LOCATION_FORM):
+        held = RESOURCES[form.resource]
+        assert held.rows is not None
+        block = held.rows(context.view)
+        owners = np.asarray(held.by_name["account"].read(context.view, block))
+        for owned in np.asarray(held.by_name["id"].read(context.view, block))[owners == identity]:
+            delete(form, context, str(owned))
+    return delete(ACCOUNT_FORM, context, key)
+
+
+def delete_router(context: WriteContext, key: str) -> WriteAnswer:
+    """Unregister a router, together with all its data.
+
+    Views no longer have it in scope, so none of its data is served.
+    """
+    written = delete(ROUTER_FORM, context, key)
+    created = context.writes_to("locations").created
+    for number in [n for n, record in created.items() if record["router"] == record_id(key)]:
+        del created[number]
+    return written
+
 
 Answer = WriteAnswer | Awaitable[WriteAnswer]
 Post = Callable[[WriteContext, Fields], Answer]
@@ -31,48 +60,36 @@ Change = Callable[[WriteContext, str, Fields], WriteAnswer]
 Delete = Callable[[WriteContext, str], WriteAnswer]
 
 
-def _post(form: Form) -> Post:
-    return partial(create, form)
-
-
-def _change(form: Form) -> Change:
-    return partial(change, form)
-
-
-def _delete(form: Form) -> Delete:
-    return partial(delete, form)
-
-
 _POSTS: Final[dict[str, Post]] = {
-    "accounts": _post(ACCOUNT_FORM),
+    "accounts": partial(create, ACCOUNT_FORM),
     "alert_push_destinations": alert_settings.create_destination,
     "alert_rules": alert_settings.create_rule,
-    "groups": _post(GROUP_FORM),
-    "locations": _post(LOCATION_FORM),
+    "groups": partial(create, GROUP_FORM),
+    "locations": partial(create, LOCATION_FORM),
     "reboot_activity": actions.reboot,
     "speed_test": actions.start_speed_test,
     "test_alert_push_destinations": actions.test_destination,
-    "users": _post(USER_FORM),
+    "users": partial(create, USER_FORM),
 }
 _CHANGES: Final[dict[tuple[str, str], Change]] = {
-    ("accounts", "PUT"): _change(ACCOUNT_FORM),
+    ("accounts", "PUT"): partial(change, ACCOUNT_FORM),
     ("alert_push_destinations", "PATCH"): alert_settings.change_destination,
     ("alert_rules", "PATCH"): alert_settings.change_rule,
-    ("configuration_managers", "PATCH"): _change(CONFIGURATION_PATCH_FORM),
-    ("configuration_managers", "PUT"): _change(CONFIGURATION_FORM),
-    ("groups", "PATCH"): _change(GROUP_FORM),
-    ("groups", "PUT"): _change(GROUP_FORM),
-    ("routers", "PUT"): _change(ROUTER_FORM),
-    ("users", "PUT"): _change(USER_FORM),
+    ("configuration_managers", "PATCH"): partial(change, CONFIGURATION_PATCH_FORM),
+    ("configuration_managers", "PUT"): partial(change, CONFIGURATION_FORM),
+    ("groups", "PATCH"): partial(change, GROUP_FORM),
+    ("groups", "PUT"): partial(change, GROUP_FORM),
+    ("routers", "PUT"): partial(change, ROUTER_FORM),
+    ("users", "PUT"): partial(change, USER_FORM),
 }
 _DELETES: Final[dict[str, Delete]] = {
     "accounts": delete_account,
     "alert_push_destinations": alert_settings.delete_destination,
     "alert_rules": alert_settings.delete_rule,
-    "groups": _delete(GROUP_FORM),
-    "locations": _delete(LOCATION_FORM),
+    "groups": partial(delete, GROUP_FORM),
+    "locations": partial(delete, LOCATION_FORM),
     "routers": delete_router,
-    "users": _delete(USER_FORM),
+    "users": partial(delete, USER_FORM),
 }
 
 
