@@ -1,6 +1,7 @@
 """Blocks: columnar rows, passed from resources to filters, paging and rendering."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,16 +11,17 @@ from fleetsim.units import Flags, Ints
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class Block:
     """Columns of equal length. Values derived from them are computed once, on first use."""
 
-    __slots__ = ("_kept", "arrays")
+    __slots__ = ("arrays", "kept")
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self.arrays = arrays
-        self._kept: dict[str, Any] = {}
+        self.kept: dict[object, Any] = {}
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
@@ -31,12 +33,23 @@ class Block:
         """Return the chosen rows, in the order of `index`."""
         return Block({name: values[index] for name, values in self.arrays.items()})
 
-    def once(self, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of `compute`, which is called at most once per block."""
-        if name not in self._kept:
-            self._kept[name] = compute()
-        kept: T = self._kept[name]
-        return kept
+
+def once(read: Callable[[V, Block], T]) -> Callable[[V, Block], T]:
+    """Return the same reader, which computes its result at most once per block."""
+
+    @wraps(read)
+    def kept(view: V, block: Block) -> T:
+        if read not in block.kept:
+            block.kept[read] = read(view, block)
+        found: T = block.kept[read]
+        return found
+
+    return kept
+
+
+def attributes(read: Callable[[V, Block], object]) -> Callable[[str], Callable[[V, Block], Any]]:
+    """Return a function that makes readers of single attributes of what `read` returns."""
+    return lambda name: lambda view, block: getattr(read(view, block), name)
 
 
 def concatenate(blocks: list[Block]) -> Block:

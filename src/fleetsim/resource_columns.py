@@ -1,6 +1,6 @@
 """A column of a resource: where its values come from, and how they are rendered and filtered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import partial
@@ -75,11 +75,7 @@ json = partial(ResourceColumn, ColumnKind.JSON)
 
 def values(name: str) -> Read:
     """Return a reader of a block's own array."""
-
-    def read(_view: "View", block: Block) -> Any:
-        return block[name]
-
-    return read
+    return lambda _view, block: block[name]
 
 
 def constant(value: str | bool | None) -> Read:
@@ -87,8 +83,4 @@ def constant(value: str | bool | None) -> Read:
 
     Numbers are rendered from arrays: `lambda _view, block: np.full(len(block), 25)`.
     """
-
-    def read(_view: "View", block: Block) -> Sequence[Any]:
-        return [value] * len(block)
-
-    return read
+    return lambda _view, block: [value] * len(block)

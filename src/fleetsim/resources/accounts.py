@@ -20,10 +20,7 @@ def row_of(*pool: object, field: str) -> Read:
     """Return a reader of one attribute of the `pool` objects at a block's rows."""
     values = np.array([getattr(item, field) for item in pool], dtype=object)
 
-    def read(_view: View, block: Block) -> object:
-        return values[block["row"]]
-
-    return read
+    return lambda _view, block: values[block["row"]]
 
 
 def account_rows(view: View) -> Block:

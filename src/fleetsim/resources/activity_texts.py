@@ -7,7 +7,7 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.resource_columns import Read
@@ -78,16 +78,13 @@ def _entries(block: Block) -> list[_Entry]:
     return [_Entry(*row) for row in zip(*columns, strict=True)]
 
 
+@once
 def actions(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `action`, with the entity before and after."""
-
-    def make() -> list[dict[str, Any]]:
-        ids = timeuuids.to_text(block["time"], block["tail"])
-        times = stamps.to_text(block["time"], "micros_z")
-        rows = zip(ids, times, _entries(block), strict=True)
-        return [{"id": i, "timestamp": t, **_action(view, entry)} for i, t, entry in rows]
-
-    return block.once("actions", make)
+    ids = timeuuids.to_text(block["time"], block["tail"])
+    times = stamps.to_text(block["time"], "micros_z")
+    rows = zip(ids, times, _entries(block), strict=True)
+    return [{"id": i, "timestamp": t, **_action(view, entry)} for i, t, entry in rows]
 
 
 def _action(view: View, entry: _Entry) -> dict[str, Any]:
@@ -174,9 +171,10 @@ _ENTITIES: Final[dict[int, Callable[[View, _Entry], _Entities]]] = {
 }
 
 
+@once
 def actors(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `actor`: a person, or the router itself."""
-    return block.once("actors", lambda: [_actor(view, entry) for entry in _entries(block)])
+    return [_actor(view, entry) for entry in _entries(block)]
 
 
 def _actor(view: View, entry: _Entry) -> dict[str, Any]:
@@ -203,9 +201,10 @@ def _party(name: str, identity: str, email: str) -> dict[str, Any]:
     return {"id": identity, "type": code(ACTOR_TYPES, name), "type_name": name, "email": email}
 
 
+@once
 def objects(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `object`; a user's carries `role` and `user`."""
-    return block.once("objects", lambda: [_object(view, entry) for entry in _entries(block)])
+    return [_object(view, entry) for entry in _entries(block)]
 
 
 def _object(view: View, entry: _Entry) -> dict[str, Any]:
@@ -231,8 +230,4 @@ _PARTS: Final = {"action": actions, "actor": actors, "object": objects}
 
 def member(part: str, name: str) -> Read:
     """Return a reader of one member of each record's action, actor or object, as text."""
-
-    def read(view: View, block: Block) -> list[str]:
-        return [str(entity[name]) for entity in _PARTS[part](view, block)]
-
-    return read
+    return lambda view, block: [str(entity[name]) for entity in _PARTS[part](view, block)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from fleetsim import stamps
 from fleetsim.alert_types import ALERT_TYPES, CODE, WAN_STATUS_ALERTS
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.fleet import MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetsim.units import Ints
 from fleetsim.view import View
@@ -78,13 +78,10 @@ _LOGIN: Final = CODE["login_success"]
 _WAN: Final = frozenset(CODE[name] for name in WAN_STATUS_ALERTS)
 
 
+@once
 def detection_times(_view: View, block: Block) -> list[str]:
     """Return when each alert was detected, to the second, as text."""
-
-    def make() -> list[str]:
-        return [str(text) for text in stamps.to_text(block["detected"], "seconds_offset")]
-
-    return block.once("detection_times", make)
+    return [str(text) for text in stamps.to_text(block["detected"], "seconds_offset")]
 
 
 class _Port(NamedTuple):

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, attributes, once
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
-from fleetsim.resource_columns import EXACT_IN, Read, constant
+from fleetsim.resource_columns import EXACT_IN, constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries
@@ -86,13 +86,11 @@ def _latest(current: Any, today: DayPlan, yesterday: DayPlan) -> tuple[Spells, I
     return spell, off, np.where(current, today.drain_rate, yesterday.drain_rate)
 
 
+@once
 def _reading(view: View, block: Block) -> BatteryReport:
-    def make() -> BatteryReport:
-        router = block["row"]
-        at = last_report(view, router, np.full(len(block), view.now))
-        return read_batteries(view, router, at)
-
-    return block.once("reading", make)
+    router = block["row"]
+    at = last_report(view, router, np.full(len(block), view.now))
+    return read_batteries(view, router, at)
 
 
 def _rsoc(view: View, block: Block) -> Ints:
@@ -112,11 +110,11 @@ def _minutes_left(view: View, block: Block) -> Ints:
     return np.where(reading.charge.discharging, (left * 60).astype(np.int64), NULL)
 
 
-def _electric(name: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return getattr(_reading(view, block).electrics, name)
+def _electrics(view: View, block: Block) -> Electrics:
+    return _reading(view, block).electrics
 
-    return read
+
+_electric = attributes(_electrics)
 
 
 def _ids(view: View, block: Block) -> Ints:

@@ -22,17 +22,11 @@ _FAILING_ONE_IN = 31
 
 
 def _first(count: int) -> Any:
-    def rows(_view: View) -> Block:
-        return Block({"row": np.arange(count)})
-
-    return rows
+    return lambda _view: Block({"row": np.arange(count)})
 
 
 def _number(first: int, step: int = 1) -> Read:
-    def read(_view: View, block: Block) -> Ints:
-        return np.asarray(first + block["row"] * step)
-
-    return read
+    return lambda _view, block: np.asarray(first + block["row"] * step)
 
 
 def _version(block: Block) -> Ints:
@@ -49,10 +43,7 @@ def firmware_id(block: Block) -> Ints:
 
 
 def _released(days: int) -> Read:
-    def read(_view: View, block: Block) -> Ints:
-        return np.array(_RELEASED)[_version(block)] * SECOND + days * DAY
-
-    return read
+    return lambda _view, block: np.array(_RELEASED)[_version(block)] * SECOND + days * DAY
 
 
 def _default_configurations(view: View, block: Block) -> list[Any]:

@@ -1,12 +1,11 @@
 """locations and historical_locations: the present and past positions of each device."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, attributes, once
 from fleetsim.definition import Resource, SeriesRead
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO
 from fleetsim.organisation import CARRIER_IDS, CARRIERS
@@ -47,23 +46,18 @@ def last_fix_at(view: View, router: Ints) -> Ints:
     return np.where(fleet.has_gnss[router], taken, fleet.installed_at[router])
 
 
+@once
 def _updated_at(view: View, block: Block) -> Ints:
-    return block.once("updated_at", lambda: last_fix_at(view, block["row"]))
+    return last_fix_at(view, block["row"])
 
 
+@once
 def _fix(view: View, block: Block) -> fixes.Fix:
-    def make() -> fixes.Fix:
-        at = _updated_at(view, block)
-        return fixes.measure(view.world.draws, view.world.fleet, block["row"], at)
-
-    return block.once("fix", make)
+    at = _updated_at(view, block)
+    return fixes.measure(view.world.draws, view.world.fleet, block["row"], at)
 
 
-def _of_fix(name: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return getattr(_fix(view, block), name)
-
-    return read
+_of_fix = attributes(_fix)
 
 
 LOCATIONS = Resource(
@@ -150,49 +144,31 @@ def _taken_by_minute(
     return router, time, tail_from_bits(world.draws.bits("fix/uuid", router, minute))
 
 
+@once
 def _track_fix(view: View, block: Block) -> fixes.Fix:
-    def make() -> fixes.Fix:
-        return fixes.measure(view.world.draws, view.world.fleet, block["router"], block["time"])
-
-    return block.once("fix", make)
+    return fixes.measure(view.world.draws, view.world.fleet, block["router"], block["time"])
 
 
+@once
 def _modem(view: View, block: Block) -> Ints:
     """Return the modem whose signal a fix contains: the modem in use."""
-
-    def make() -> Ints:
-        fleet, router, time = view.world.fleet, block["router"], block["time"]
-        grid = plan_grid(view.world.planner, router, int(time.min()), int(time.max()))
-        plan = grid.at(router, time)
-        over = (plan.failover_at <= time) & (time < plan.outage.end)
-        return np.where(over & (fleet.primary[router] == MODEM_ONE), MODEM_TWO, MODEM_ONE)
-
-    return block.once("modem", make)
+    fleet, router, time = view.world.fleet, block["router"], block["time"]
+    grid = plan_grid(view.world.planner, router, int(time.min()), int(time.max()))
+    plan = grid.at(router, time)
+    over = (plan.failover_at <= time) & (time < plan.outage.end)
+    return np.where(over & (fleet.primary[router] == MODEM_ONE), MODEM_TWO, MODEM_ONE)
 
 
+@once
 def _signal(view: View, block: Block) -> Signal:
-    def make() -> Signal:
-        fix, router = _track_fix(view, block), block["router"]
-        failed = np.zeros(len(block), dtype=bool)
-        modems = Modems(router, _modem(view, block), block["time"], failed)
-        draws, fleet = view.world.draws, view.world.fleet
-        return signal_at(draws, fleet, modems, fix.latitude, fix.longitude)
-
-    return block.once("signal", make)
+    fix, router = _track_fix(view, block), block["router"]
+    failed = np.zeros(len(block), dtype=bool)
+    modems = Modems(router, _modem(view, block), block["time"], failed)
+    draws, fleet = view.world.draws, view.world.fleet
+    return signal_at(draws, fleet, modems, fix.latitude, fix.longitude)
 
 
-def _of_track(name: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return getattr(_track_fix(view, block), name)
-
-    return read
-
-
-def _of_signal(name: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return getattr(_signal(view, block), name)
-
-    return read
+_of_track, _of_signal = attributes(_track_fix), attributes(_signal)
 
 
 def _carriers(names: tuple[str, ...]) -> Read:

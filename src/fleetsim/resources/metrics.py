@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
 from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, Read, constant
@@ -27,23 +27,17 @@ def _rows(world: World) -> Block:
     return Block({"row": row[wan_slots(world, row)]})
 
 
+@once
 def _newest(view: View, block: Block) -> Block:
     """Return the newest sample of each interface, as a block of the sample resources."""
-
-    def make() -> Block:
-        time = updated_at(view, block)
-        bay = view.world.fleet.moves.bay_of(block["row"], time)
-        router = bay // SLOTS_PER_ROUTER
-        return Block({"time": time, "device": block["row"], "bay": bay, "router": router})
-
-    return block.once("newest", make)
+    time = updated_at(view, block)
+    bay = view.world.fleet.moves.bay_of(block["row"], time)
+    router = bay // SLOTS_PER_ROUTER
+    return Block({"time": time, "device": block["row"], "bay": bay, "router": router})
 
 
 def _traffic(name: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return USAGE_SAMPLES.by_name[name].read(view, _newest(view, block))
-
-    return read
+    return lambda view, block: USAGE_SAMPLES.by_name[name].read(view, _newest(view, block))
 
 
 def _signal(name: str) -> Read:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource
 from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
@@ -52,13 +52,10 @@ def _rows(world: World) -> Block:
     return Block({"row": row[wan_slots(world, row) | lan]})
 
 
+@once
 def bay_of(view: View, block: Block) -> Ints:
     """Return the bay that each interface is in now."""
-
-    def make() -> Ints:
-        return view.world.fleet.moves.bay_of(block["row"], np.full(len(block), view.now))
-
-    return block.once("bay", make)
+    return view.world.fleet.moves.bay_of(block["row"], np.full(len(block), view.now))
 
 
 def is_orphan(view: View, block: Block) -> Flags:
@@ -82,17 +79,14 @@ def is_modem(view: View, block: Block) -> Flags:
     return np.asarray((slot != WIRED) & (slot != LAN))
 
 
+@once
 def _connected(view: View, block: Block) -> Flags:
     """Return which interfaces have a connection now."""
-
-    def make() -> Flags:
-        router, slot = router_of(view, block), slot_of(view, block)
-        now = np.full(len(block), view.now)
-        grid = plan_grid(view.world.planner, router, view.now, view.now)
-        up = is_connected(view.world.fleet, grid, router, slot, now)
-        return up & ~grid.at(router, now).offline.holds(now) & ~is_orphan(view, block)
-
-    return block.once("connected", make)
+    router, slot = router_of(view, block), slot_of(view, block)
+    now = np.full(len(block), view.now)
+    grid = plan_grid(view.world.planner, router, view.now, view.now)
+    up = is_connected(view.world.fleet, grid, router, slot, now)
+    return up & ~grid.at(router, now).offline.holds(now) & ~is_orphan(view, block)
 
 
 def _connection_state(view: View, block: Block) -> Any:
@@ -113,17 +107,14 @@ def _uptime(view: View, block: Block) -> Reals:
     return np.where(_connected(view, block), seconds_since(since, now), np.nan)
 
 
+@once
 def updated_at(view: View, block: Block) -> Ints:
     """Return when each interface last reported, or when it moved to its bay if that is later."""
-
-    def make() -> Ints:
-        router, now = router_of(view, block), np.full(len(block), view.now)
-        world = view.world
-        taken = last_sample(world.draws, world.planner, router, block["row"], now)
-        taken = np.where(is_orphan(view, block), world.started_at, taken)
-        return np.maximum(taken, world.fleet.arrived_at(block["row"], now))
-
-    return block.once("updated_at", make)
+    router, now = router_of(view, block), np.full(len(block), view.now)
+    world = view.world
+    taken = last_sample(world.draws, world.planner, router, block["row"], now)
+    taken = np.where(is_orphan(view, block), world.started_at, taken)
+    return np.maximum(taken, world.fleet.arrived_at(block["row"], now))
 
 
 def _ids(view: View, block: Block) -> Ints:
@@ -172,20 +163,12 @@ def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False)
 
 def _modem_only(text: Any, other: Any = None) -> Read:
     """Return a reader that gives modems one value and other interfaces another."""
-
-    def read(view: View, block: Block) -> list[Any]:
-        return [text if yes else other for yes in is_modem(view, block).tolist()]
-
-    return read
+    return lambda view, block: [text if yes else other for yes in is_modem(view, block).tolist()]
 
 
 def _by_slot(wired: str, modem: str, lan: str) -> Read:
     texts = np.array([wired, modem, modem, lan], dtype=object)
-
-    def read(view: View, block: Block) -> Any:
-        return texts[slot_of(view, block)]
-
-    return read
+    return lambda view, block: texts[slot_of(view, block)]
 
 
 def _carriers(names: tuple[str, ...]) -> Read:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, ResourceColumn, constant, values
@@ -57,12 +57,10 @@ def _block(
     )
 
 
+@once
 def _grid(view: View, block: Block) -> PlanGrid:
-    def make() -> PlanGrid:
-        since, until = int(block["time"].min()), int(block["time"].max())
-        return plan_grid(view.world.planner, block["router"], since, until, 9)
-
-    return block.once("grid", make)
+    since, until = int(block["time"].min()), int(block["time"].max())
+    return plan_grid(view.world.planner, block["router"], since, until, 9)
 
 
 def _states(view: View, block: Block) -> Any:
@@ -70,19 +68,16 @@ def _states(view: View, block: Block) -> Any:
     return np.where(off, "offline", "online").astype(object)
 
 
+@once
 def _bytes(view: View, block: Block) -> Ints:
     """Return all bytes of a router in the period, over all WANs."""
-
-    def make() -> Ints:
-        grid, router, time = _grid(view, block), block["router"], block["time"]
-        total = np.zeros(len(block), dtype=np.int64)
-        start = np.maximum(time - QUARTER, view.world.fleet.registrations.since[router])
-        for slot in (WIRED, MODEM_ONE, MODEM_TWO):
-            bay = router * SLOTS_PER_ROUTER + slot
-            total += carried(view.world.draws, grid, bay, start, time)
-        return total
-
-    return block.once("bytes", make)
+    grid, router, time = _grid(view, block), block["router"], block["time"]
+    total = np.zeros(len(block), dtype=np.int64)
+    start = np.maximum(time - QUARTER, view.world.fleet.registrations.since[router])
+    for slot in (WIRED, MODEM_ONE, MODEM_TWO):
+        bay = router * SLOTS_PER_ROUTER + slot
+        total += carried(view.world.draws, grid, bay, start, time)
+    return total
 
 
 def _bytes_in(view: View, block: Block) -> Ints:
@@ -114,10 +109,7 @@ def _message(view: View, block: Block) -> Ints:
 
 
 def _text(texts: tuple[str, ...]) -> Any:
-    def read(view: View, block: Block) -> list[str]:
-        return [texts[n] for n in _message(view, block).tolist()]
-
-    return read
+    return lambda view, block: [texts[n] for n in _message(view, block).tolist()]
 
 
 _TIMES: tuple[ResourceColumn, ...] = (

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, group_ids, one_in
 from fleetsim.organisation import PRODUCTS
@@ -30,9 +30,10 @@ def router_rows(view: View) -> Block:
     return Block({"row": np.flatnonzero(view.scope)})
 
 
+@once
 def totals(view: View, block: Block) -> Totals:
     """Return the running totals of a block's routers."""
-    return block.once("totals", lambda: view.world.totals.now(block["row"], view.now))
+    return view.world.totals.now(block["row"], view.now)
 
 
 def is_offline(view: View, router: Ints) -> Flags:
@@ -69,10 +70,7 @@ def has_location(view: View, router: Ints) -> Flags:
 
 
 def _fleet(field: str) -> Read:
-    def read(view: View, block: Block) -> Any:
-        return getattr(view.world.fleet, field)[block["row"]]
-
-    return read
+    return lambda view, block: getattr(view.world.fleet, field)[block["row"]]
 
 
 def names(view: View, router: Ints, instant: Ints) -> list[str]:

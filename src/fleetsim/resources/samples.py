@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, attributes, once
 from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import ROOT
@@ -77,32 +77,24 @@ def _slot(block: Block) -> Ints:
     return np.asarray(block["bay"] % SLOTS_PER_ROUTER)
 
 
+@once
 def _grid(view: View, block: Block) -> PlanGrid:
     """Return the plans for a block, including the past days that an uptime may span."""
-
-    def make() -> PlanGrid:
-        since, until = int(block["time"].min()), int(block["time"].max())
-        return plan_grid(view.world.planner, block["router"], since, until, _UPTIME_LOOKBACK_DAYS)
-
-    return block.once("grid", make)
+    since, until = int(block["time"].min()), int(block["time"].max())
+    return plan_grid(view.world.planner, block["router"], since, until, _UPTIME_LOOKBACK_DAYS)
 
 
+@once
 def _bytes(view: View, block: Block) -> Ints:
     """Return the bytes an interface carried in the period; one on standby carries a few."""
-
-    def make() -> Ints:
-        grid = _grid(view, block)
-        since = block["time"] - PERIOD
-        start = np.maximum(since, view.world.fleet.arrived_at(block["device"], block["time"]))
-        moved = carried(view.world.draws, grid, block["bay"], start, block["time"])
-        moved += _carried_elsewhere(view.world, block["device"], since, start)
-        idle = 400 + view.world.draws.below(900, "keepalive", block["device"], block["time"])
-        connected = is_connected(
-            view.world.fleet, grid, block["router"], _slot(block), block["time"]
-        )
-        return np.where(moved > 0, moved, np.where(connected, idle, 0))
-
-    return block.once("bytes", make)
+    grid = _grid(view, block)
+    since = block["time"] - PERIOD
+    start = np.maximum(since, view.world.fleet.arrived_at(block["device"], block["time"]))
+    moved = carried(view.world.draws, grid, block["bay"], start, block["time"])
+    moved += _carried_elsewhere(view.world, block["device"], since, start)
+    idle = 400 + view.world.draws.below(900, "keepalive", block["device"], block["time"])
+    connected = is_connected(view.world.fleet, grid, block["router"], _slot(block), block["time"])
+    return np.where(moved > 0, moved, np.where(connected, idle, 0))
 
 
 def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
@@ -138,22 +130,16 @@ def _period(view: View, block: Block) -> Reals:
     return period_seconds(view.world.draws, "usage", block["device"], block["time"])
 
 
+@once
 def _signal(view: View, block: Block) -> Signal:
-    def make() -> Signal:
-        router, slot, time = block["router"], _slot(block), block["time"]
-        fleet = view.world.fleet
-        failed = _grid(view, block).at(router, time).outage.holds(time)
-        failed = failed & (slot == fleet.primary[router])
-        return signal(view.world.draws, fleet, Modems(router, slot, time, failed))
-
-    return block.once("signal", make)
+    router, slot, time = block["router"], _slot(block), block["time"]
+    fleet = view.world.fleet
+    failed = _grid(view, block).at(router, time).outage.holds(time)
+    failed = failed & (slot == fleet.primary[router])
+    return signal(view.world.draws, fleet, Modems(router, slot, time, failed))
 
 
-def _measured(name: str) -> Callable[[View, Block], Reals]:
-    def read(view: View, block: Block) -> Reals:
-        return np.asarray(getattr(_signal(view, block), name))
-
-    return read
+_measured = attributes(_signal)
 
 
 def _fifth(name: str, more: float, of: float = FIFTH) -> Callable[[View, Block], Reals]:

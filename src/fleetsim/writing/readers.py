@@ -101,11 +101,7 @@ def relation(resource: str) -> Reader:
 
 def optional(reader: Reader, null: Any) -> Reader:
     """Return a reader that also accepts null."""
-
-    def read(context: WriteContext, name: str, value: Any) -> Any:
-        return null if value is None else reader(context, name, value)
-
-    return read
+    return lambda context, name, value: null if value is None else reader(context, name, value)
 
 
 def ids_of(resource: str) -> Reader:
