@@ -26,6 +26,7 @@ PAGES = (
     "/map",
     f"/map?vehicles={ROUTER},1000002&day=2026-11-18",
     "/failover?last=all",
+    "/episode?episode=episode_id+3",
     f"/batteries?last=all&router={ROUTER}",
     "/batteries?last=all",
     f"/device?last=all&router={ROUTER}",
@@ -33,6 +34,7 @@ PAGES = (
     "/devices?behind=yes&sort=-firmware_version",
     "/usage?last=all",
     "/alerts?last=all",
+    "/alerts?last=all&type=reboot",
     "/changes?last=all",
     "/data",
     "/tables?table=failover_episodes&sort=-duration_s",
@@ -214,6 +216,32 @@ def titles_follow(watched: Watched) -> Iterator[dict[str, Any]]:
     watched.settle()
     is_right = (named, heading.inner_text()) == ("V700-Boise-00007", "Devices")
     yield {"act": "the page of a device has its name until it is cleared", "is_right": is_right}
+
+
+def drilled_down(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield how people get from a count to the single things that it counts."""
+    page = watched.page
+    watched.open("/alerts?last=all")
+    page.locator("#types a", has_text="reboot").click()
+    page.wait_for_url("**type=reboot*")
+    watched.settle()
+    page.wait_for_timeout(300)
+    said = page.locator("#single .body tbody tr").first.inner_text()
+    top = page.evaluate("document.querySelector('#single').getBoundingClientRect().top")
+    is_right = page.locator("#f-type").input_value() == "reboot" and "description " in said
+    is_right = is_right and "last=all" in page.url and 0 <= top < page.viewport_size["height"]
+    yield {"act": "a type of alert leads to what its alerts say", "is_right": is_right}
+
+    watched.open("/failover?last=all")
+    row = page.locator("#episodes .body tbody tr").first
+    named = row.locator("th").inner_text()
+    row.locator("td a").click()
+    page.wait_for_url("**/episode?*")
+    watched.settle()
+    device = page.locator("#identity a.device").inner_text()
+    here = page.locator("nav [aria-current]").inner_text()
+    is_right = (device, here) == (named, "Failover")
+    yield {"act": "the start of a failover leads to all about it", "is_right": is_right}
 
 
 def devices_found(watched: Watched) -> Iterator[dict[str, Any]]:
@@ -510,6 +538,7 @@ def main() -> None:
         acts = (
             filters_work(watched),
             titles_follow(watched),
+            drilled_down(watched),
             devices_found(watched),
             keys_work(watched),
             time_chosen(watched),

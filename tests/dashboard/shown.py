@@ -83,7 +83,7 @@ COUNTED: Mapping[tuple[str, str], str] = {
     ("/failover?last=all", "episodes"): "failover_episodes",
     ("/batteries?last=all", "alert_list"): "battery_alert_check",
     ("/usage?last=all", "lines"): "data_usage_month",
-    ("/alerts?last=all", "rows"): "alert_volume",
+    ("/alerts?last=all", "single"): "alert_log where not is_repeat",
     ("/changes?last=all", "changes"): "change_log",
     ("/changes?last=all", "events"): "security_events",
 }

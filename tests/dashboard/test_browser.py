@@ -107,7 +107,7 @@ def wrong(seen, name):
 
 
 def test_every_page_was_looked_at_wide_and_narrow_light_and_dark(seen):
-    assert len(looks(seen)) == 60
+    assert len(looks(seen)) == 68
 
 
 def test_no_page_has_an_error_on_the_console(seen):
@@ -160,7 +160,7 @@ def test_hostile_names_are_shown_as_text(seen):
 def test_what_people_do_on_the_pages_works(seen):
     done = [found for found in seen[0] if "act" in found and "is_right" in found]
 
-    assert len(done) == 54
+    assert len(done) == 56
     assert [found["act"] for found in done if not found["is_right"]] == []
     for act in ("without WebGL the map is a picture", "nothing went wrong meanwhile"):
         [seen_then] = [found for found in done if found["act"] == act]

@@ -94,12 +94,62 @@ def test_daily_usage_equals_the_sum_of_the_samples_of_each_carrier_on_complete_d
 
 
 def test_the_last_days_are_counted_back_from_the_newest_event(app, world):
-    shown = rows_of(ask(app, "/api/alerts/rows", {"last": "7d"}))
+    shown = rows_of(ask(app, "/api/failover/causes", {"last": "7d"}))
 
     [(expected,)] = world.sql(
-        "select count(*) from alert_volume where alert_date >= date '2026-11-13'"
+        "select count(*) from failover_episodes where started_at >= '2026-11-13 11:55:00Z'"
     )
-    assert len(shown) == expected > 0
+    assert sum(row["episodes"] for row in shown) == expected > 0
+
+
+def test_a_type_of_alert_leads_to_its_single_alerts_and_their_words(app, world):
+    page = ask(app, "/alerts", {"type": "reboot"}).text
+    rows = rows_of(ask(app, "/api/alerts/single", {"type": "reboot", "last": "all"}))
+
+    expected = world.sql(
+        "select router_id, description, repeats from alert_log"
+        " where alert_type = 'reboot' and not is_repeat"
+    )
+    found = [(row["router_id"], row["what_it_says"], row["repeats"]) for row in rows]
+    assert sorted(found) == sorted(expected) != []
+    assert "/alerts?type={alert_type}#single" in page
+    assert 'name="type"' in page
+
+
+def test_an_episode_has_its_alerts_and_who_changed_the_router_in_the_hour_before(tmp_path):
+    world = World(tmp_path)
+    world.publish(rows=200)
+    app, shown = create_dashboard(world.published), {}
+    for (episode,) in world.sql("select episode_id from failover_episodes"):
+        for panel in ("alerting", "changes", "together"):
+            rows = rows_of(ask(app, f"/api/episode/{panel}", {"episode": episode}))
+            shown |= {(episode, panel): len(rows)} if rows else {}
+
+    hour = "between e.started_at - interval 1 hour and e.started_at"
+    length = "+ to_milliseconds((e.duration_s * 1000)::bigint)"
+    counted = "select episode_id, count(*) from failover_episodes e join"
+    expected = {
+        "alerting": f"{counted} alert_log o using (router_id) where detected_at {hour} {length}"
+        " + interval 10 minute and not is_repeat group by all",
+        "changes": f"{counted} (select object_id, acted_at from change_log where object_type ="
+        " 'router' union all select router_id::varchar, valid_from from device_history where"
+        " version_number > 1) o on o.object_id = e.router_id::varchar"
+        f" where acted_at {hour} {length} group by all",
+        "together": "select e.episode_id, count(*) from failover_episodes e, failover_episodes o"
+        " where o.router_id <> e.router_id"
+        " and abs(date_diff('ms', o.started_at, e.started_at)) <= 600000 group by all",
+    }
+    found = {(e, panel): n for panel, sql in expected.items() for e, n in world.sql(sql)}
+    assert {panel for _, panel in found} == {*expected}
+    assert shown == found
+
+
+def test_the_page_of_an_episode_without_one_is_the_page_failover(app):
+    assert ask(app, "/episode", {"episode": "x"}).status_code == 200
+    assert ask(app, "/episode", {"last": "7d"}).headers["location"] == "/failover?last=7d"
+    menu = ask(app, "/device", {"router": "1"}).text.partition("</nav>")[0]
+    assert "/failover?router=1" in menu
+    assert "/devices?" not in menu
 
 
 def test_a_position_at_a_moment_is_the_last_good_fix_of_the_hour_before(app, world):

@@ -27,12 +27,18 @@ from tests.dashboard.world import NOW, ROUTERS, account_of, group_of
 
 PANELS = [panel for page in dashboard_pages().values() for panel in page.panels.values()]
 FILTERED = [(panel, name) for panel in PANELS for name in panel.filters]
-NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z", "table": "trips"}
+NEEDED = {
+    "router": 1_000_001,
+    "day": "2026-11-18",
+    "at": "2026-11-18T12:00:00Z",
+    "table": "trips",
+    "episode": "episode_id 3",
+}
 NOBODY = {
     "account": 9,
     "group": 9,
     "router": 9,
-    "carrier": "nobody",
+    **dict.fromkeys(("carrier", "type"), "nobody"),
     **dict.fromkeys(("state", "product", "firmware", "behind", "risk", "licence"), "none"),
     "search": "no such name",
     "from": "2030-01-01",
@@ -108,7 +114,7 @@ KINDS = {
     "milliamps": ["current_ma"],
     "millivolts": ["voltage_mv"],
     "degrees": ["latitude_deg"],
-    "yes_no": ["is_online", "has_battery"],
+    "yes_no": ["is_online", "has_battery", "is_working_hours"],
     "id": ["router_id"],
     "number": ["episodes"],
 }

@@ -220,6 +220,35 @@ def noisy_alerts(world: World) -> Rows:
     return [row | {"repeat_pct": about(row["repeat_pct"], 0.51)} for row in rows.to_dicts()]
 
 
+def alerts_of_yesterday(world: World) -> Rows:
+    """Return the alerts of the day before, without repeats, each with how many follow it."""
+    names = router_names(world)
+    runs: dict[tuple[Any, Any], list[list[Record]]] = defaultdict(list)
+    for one in sorted(world.records("alerts"), key=lambda one: instant(one["detected_at"])):
+        router = id_of(one["router"])
+        own = runs[one["type"], router or one["account"]]
+        if not own or _apart(own[-1][-1], one) >= timedelta(minutes=15):
+            own.append([])
+        own[-1].append(one | {"router_id": router})
+    named_as = dict(zip(names["router_id"], names["router_name"], strict=True))
+    return [
+        {
+            "detected_at": instant(first["detected_at"]),
+            "router_name": named_as.get(first["router_id"]),
+            "alert_type": first["type"],
+            "description": first["friendly_info"],
+            "repeats": len(rest),
+        }
+        for own in runs.values()
+        for first, *rest in own
+        if instant(first["detected_at"]).date() == world.now.date() - DAY
+    ]
+
+
+def _apart(one: Record, other: Record) -> timedelta:
+    return instant(other["detected_at"]) - instant(one["detected_at"])
+
+
 SECURITY = {
     ("alert", "ips_activity"): "high",
     ("alert", "account_locked"): "high",

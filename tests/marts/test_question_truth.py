@@ -70,6 +70,7 @@ TRUTH: dict[str, Callable[[World], Rows]] = {
     "Who changed what this week?": lists.changes_this_week,
     "What happened to one device's record?": lists.versions,
     "Did anyone try to break in?": lists.security_events,
+    "What do yesterday's alerts say, repeats left out?": lists.alerts_of_yesterday,
     "How old is the data, and is anything missing?": lists.newest_events,
     # Counts and sums
     "How many devices are online, and how many offline?": lists.devices_by("connection_state"),

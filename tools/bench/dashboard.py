@@ -34,6 +34,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PER_ROUTER = {
     "location_track_points": 1000,
     "alert_volume": 100,
+    "alert_log": 200,
     "wan_availability_daily": DAYS,
     "device_availability_daily": DAYS,
     "data_usage_daily": 3 * DAYS,

@@ -94,6 +94,8 @@ class Marts(Schema):
     """Who changed what, when, and from what to what."""
     security_events: Table
     """Logins, lockouts, intrusions and unknown devices, from alerts and activity; an event present in both, such as a lockout, appears twice."""
+    alert_log: Table
+    """Each alert of the last 31 days, in the words of the service, with the repeats that follow it."""
     alert_volume: Table
     """How many alerts of each type each device raises, and how many of them are repeats."""
     attention: Table

@@ -14,6 +14,7 @@ _KINDS = (
     (r"(^|_)cost$", "money"),
     (r"_pct$", "percent"),
     (r"_bytes$", "bytes"),
+    (r"^(is|has)_", "yes_no"),
     (r"_hours$", "hours"),
     (r"(^|_)s$", "duration"),
     (r"_kmh$", "speed"),
@@ -25,7 +26,6 @@ _KINDS = (
     (r"_(ma)$", "milliamps"),
     (r"_(mv)$", "millivolts"),
     (r"_deg$", "degrees"),
-    (r"^(is|has)_", "yes_no"),
     (r"_id$", "id"),
 )
 _UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
@@ -81,6 +81,7 @@ _LABELS = {
     "budget_used_pct": "Budget used",
     "cap_bytes": "Data cap",
     "cap_projected_pct": "Cap used by the end of the month",
+    "cause_at": "Cause reported",
     "cell_latitude_deg": "Place",
     "checked_at": "At",
     "gap_hours": "Not located for",
@@ -89,7 +90,9 @@ _LABELS = {
     "is_over_cap_projected": "Over cap by the end of the month",
     "is_repeat_offender": "Repeats",
     "is_still_there": "Still there",
+    "is_working_hours": "In working hours",
     "mean_rsrp_dbm": "Mean signal",
+    "mean_signal_pct": "Mean signal strength",
     "min_rsrp_dbm": "Weakest signal",
     "mean_sinr_db": "Signal to noise",
     "predicted_worn_at": "Worn out at this rate",

@@ -11,7 +11,7 @@ from typing import Any
 from fleetlake.dashboard.parameters import PARAMETERS
 from fleetlake.text.wording import did_you_mean
 
-OFFERED_FILTERS = ("account", "group", "router", "carrier", "time")
+OFFERED_FILTERS = ("account", "group", "router", "carrier", "type", "time")
 """Filters that a page can offer."""
 
 MOST_ROWS = 20_000

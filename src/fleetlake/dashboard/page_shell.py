@@ -113,7 +113,7 @@ def _document(title: str, body: str, *, slug: str) -> str:
 
 
 def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
-    lists = {page.under for page in dashboard_pages().values()}
+    lists = {page.under for page in dashboard_pages().values() if "router" in page.needs}
 
     def address(page: DashboardPage) -> str:
         """Return a link; a list is of all things, not of the chosen one."""
@@ -152,7 +152,7 @@ def _filters(page: DashboardPage, given: Mapping[str, str]) -> str:
     fields = [
         f'<div><label for="f-{name}">{name.capitalize()}</label>'
         f'<select id="f-{name}" name="{name}"><option value="">all</option></select></div>'
-        for name in ("account", "group", "carrier")
+        for name in ("account", "group", "carrier", "type")
         if name in page.filters
     ]
     if "router" in page.filters:

@@ -167,6 +167,11 @@ class DashboardPage:
     file: Path | None = None
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """The parameters that choose the thing which it is about."""
+        return frozenset(name for panel in self.panels.values() for name in panel.needs)
+
 
 def dashboard_pages() -> Mapping[str, DashboardPage]:
     """Return the pages by slug, in the order of the menu: the shipped and the project's own.

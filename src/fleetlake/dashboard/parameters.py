@@ -97,6 +97,8 @@ PARAMETERS: Mapping[str, Callable[[str], object]] = {
     "router": _id,
     "vehicles": _ids,
     "carrier": _text,
+    "type": _text,
+    "episode": _text,
     "from": instant,
     "to": instant,
     "day": date.fromisoformat,

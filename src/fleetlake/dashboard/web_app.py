@@ -177,7 +177,7 @@ class Dashboard:
             what, remedy = "There is no such page.", "Go back to the start page."
             return HTMLResponse(problem_html(what, remedy), 404)
         given = request.query_params
-        if page.under and not given.get("router"):
+        if page.under and not all(map(given.get, page.needs)):
             return RedirectResponse(f"/{page.under}?{urlencode(dict(given))}")
         return HTMLResponse(page_html(page, request.query_params), headers=_FRESH)
 

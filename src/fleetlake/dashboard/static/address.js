@@ -58,10 +58,11 @@ export function linkTo(page, changes) {
   const kept = new URLSearchParams();
   for (const name of KEPT) if (given.get(name)) kept.set(name, given.get(name));
   for (const [name, value] of Object.entries(changes)) kept.set(name, value);
-  const [path, more] = page.split("?");
+  const [address, place] = page.split("#");
+  const [path, more] = address.split("?");
   for (const [name, value] of new URLSearchParams(more)) kept.set(name, value);
   if (path === "/devices") kept.delete("router"); // the list is of all
-  return `${path}?${kept}`;
+  return `${path}?${kept}${place ? `#${place}` : ""}`;
 }
 
 export function toInput(iso) {

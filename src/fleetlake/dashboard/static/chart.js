@@ -2,7 +2,7 @@
 import { canZoom, linkTo, rangeOf, zoomTo } from "./address.js";
 import { el, svg } from "./dom.js";
 import { duration, instant, isNumeric, show } from "./format.js";
-import { badge, deviceLink, deviceName, firstRows, fitted, timeCell, wrapped } from "./table.js";
+import { badge, cellLink, deviceLink, deviceName, firstRows, fitted, timeCell, wrapped } from "./table.js";
 
 // Okabe and Ito's colours, which colour-blind people tell apart; black and yellow are left out.
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d1f", "#6a51a3"];
@@ -28,7 +28,7 @@ export function drawBars(data, { draw, title, state }) {
     const cells = names.map((name, n) => {
       const kind = columnNamed(data, name).kind;
       const raw = data.values[name][i];
-      const cell = name === "router_name" ? deviceLink(data, i) : name === "severity" || name === "verdict" ? badge(raw) : kind === "instant" && raw !== null ? timeCell(raw) : textOf(data, name, i);
+      const cell = name === "router_name" ? deviceLink(data, i) : name === "severity" || name === "verdict" ? badge(raw) : kind === "instant" && raw !== null ? timeCell(raw) : cellLink(textOf(data, name, i), draw.links?.[name], data, i);
       return el(n ? "td" : "th", { scope: n ? null : "row", "data-label": n ? columnNamed(data, name).label : null, class: isNumeric(kind) ? "number" : null }, cell);
     });
     cells.splice(labels.length, 0, bar);
@@ -185,7 +185,8 @@ export function drawLanes(data, { draw, title, state, width, given }) {
       const told = `${deviceName(data, i)}: ${instant(starts[i])} to ${open[i] ? "now" : instant(ends[i])}, ${duration(data.values.duration_s[i])}; ${name(kind)}; ${data.values.to_carrier[i] || "carrier unknown"}`;
       const place = { x: x(starts[i]), y: y + (width < 600 ? 22 : 5), width: Math.max(3, x(ends[i]) - x(starts[i])), height: 16, rx: 2 };
       const bar = svg("rect", { ...place, fill: colour(kind) }, svg("title", {}, told));
-      picture.append(svg("a", { href: linkTo("/device", { router: id }), tabindex: -1, "aria-hidden": "true" }, bar));
+      const { href } = cellLink("", draw.links?.[draw.start] || "/device?router={router_id}", data, i);
+      picture.append(href ? svg("a", { href, tabindex: -1, "aria-hidden": "true" }, bar) : bar);
       if (open[i]) picture.append(svg("rect", { ...place, fill: "url(#open)", "pointer-events": "none" }));
     }
   });

@@ -3,6 +3,7 @@ import { changeView, form, fromInput, linkTo, toInput, view } from "./address.js
 import { debounced, el } from "./dom.js";
 import { zoneName } from "./format.js";
 
+const CHOICES = { account: "accounts", group: "groups", carrier: "carriers", type: "types" };
 const RANGE_NAMES = { "1h": "last hour", "6h": "last 6 hours", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days", all: "all time" };
 
 async function choices(name, given = {}) {
@@ -64,7 +65,7 @@ async function takeFirst(event) {
 function sync() {
   const given = view();
   const fields = form().elements;
-  for (const name of ["account", "group", "carrier"]) if (fields[name]) fields[name].value = given.get(name) || "";
+  for (const name of Object.keys(CHOICES)) if (fields[name]) fields[name].value = given.get(name) || "";
   if (fields.last) {
     const isFixed = Boolean(given.get("from") || given.get("to"));
     fields.last.value = isFixed ? "" : given.get("last") || "7d";
@@ -75,7 +76,7 @@ function sync() {
     }
   }
   if (fields.router) showRouter(given.get("router"));
-  const set = ["account", "group", "router", "carrier"].filter((name) => fields[name] && given.get(name)).length;
+  const set = [...Object.keys(CHOICES), "router"].filter((name) => fields[name] && given.get(name)).length;
   document.querySelector("#narrow").textContent = set ? `Filters (${set})` : "Filters";
   for (const link of document.querySelectorAll("nav a")) link.href = linkTo(new URL(link.href).pathname, {});
 }
@@ -95,7 +96,7 @@ async function showRouter(id) {
 export function inWords() {
   const fields = form()?.elements;
   const said = [];
-  for (const name of ["account", "group", "carrier"]) {
+  for (const name of Object.keys(CHOICES)) {
     const select = fields?.[name];
     if (select?.value) said.push(`${name} ${select.selectedOptions[0].textContent}`);
   }
@@ -115,7 +116,7 @@ function changed(event) {
     for (const end of ["from", "to"]) form().elements[end].parentElement.hidden = false;
     form().elements.from.focus();
   } else if (name === "from" || name === "to") changeView({ [name]: fromInput(value), last: "" });
-  else if (["group", "carrier"].includes(name)) changeView({ [name]: value });
+  else if (CHOICES[name]) changeView({ [name]: value });
 }
 
 export async function startFilters() {
@@ -126,7 +127,7 @@ export async function startFilters() {
   form().addEventListener("reset", (event) => {
     event.preventDefault();
     if (fields["f-search"]) fields["f-search"].value = "";
-    changeView({ account: "", group: "", router: "", carrier: "", last: "", from: "", to: "", day: "", at: "", vehicles: "" });
+    changeView({ ...Object.fromEntries(Object.keys(CHOICES).map((name) => [name, ""])), router: "", last: "", from: "", to: "", day: "", at: "", vehicles: "" });
   });
   fields["f-search"]?.addEventListener("input", debounced(suggestRouters, 200));
   fields["f-search"]?.addEventListener("keydown", takeFirst);
@@ -142,12 +143,7 @@ export async function startFilters() {
 export async function refreshChoices() {
   if (!form()) return;
   const account = view().get("account");
-  const [accounts, groups, carriers] = await Promise.all([
-    form().elements.account ? choices("accounts") : [],
-    form().elements.group ? choices("groups", account ? { account } : {}) : [],
-    form().elements.carrier ? choices("carriers") : [],
-  ]);
-  fillSelect("account", accounts);
-  fillSelect("group", groups);
-  fillSelect("carrier", carriers);
+  const offered = Object.keys(CHOICES).filter((name) => form().elements[name]);
+  const found = await Promise.all(offered.map((name) => choices(CHOICES[name], name === "group" && account ? { account } : {})));
+  offered.forEach((name, i) => fillSelect(name, found[i]));
 }

@@ -150,7 +150,7 @@ function loadAll(options = {}) {
   drawn = shownBy(status);
   describe();
   setTimeout(describe, 500); // the router's name arrives from the server
-  for (const panel of panels) load(panel, options);
+  return Promise.all(panels.map((panel) => load(panel, options)));
 }
 
 function describe() {
@@ -244,6 +244,6 @@ startKiosk();
 startPreferences();
 await readStatus();
 startFilters().then(describe);
-loadAll();
+loadAll()?.then(() => document.getElementById(location.hash.slice(1))?.scrollIntoView()); // panels grew
 follow();
 setInterval(showAge, 60000);

@@ -28,6 +28,13 @@ export const deviceName = (data, row) => {
 // A report is a file: there is no other page to lead to.
 const isReport = () => document.documentElement.dataset.page === "report";
 
+// A link from a cell to another page; `{column}` in its address stands for the row's value.
+export function cellLink(cell, page, data, row) {
+  if (!page || isReport()) return cell;
+  const filled = page.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(data.values[name][row]));
+  return el("a", { href: linkTo(filled, {}) }, cell);
+}
+
 export function deviceLink(data, row, attributes = {}) {
   const id = data.values.router_id?.[row];
   const name = deviceName(data, row);
@@ -93,9 +100,10 @@ function cellOf(data, column, row, draw) {
   if (column.name === draw.link_day) return dayLink(value);
   if (column.name === "object_name" && data.values.object_type?.[row] === "router") return objectLink(data, row);
   if (value === null || value === undefined || value === "") return "–";
-  if (column.kind === "instant") return timeCell(value, draw.ages?.includes(column.name));
+  const linked = (cell) => cellLink(cell, draw.links?.[column.name], data, row);
+  if (column.kind === "instant") return linked(timeCell(value, draw.ages?.includes(column.name)));
   if (["severity", "risk", "connection_state", "verdict"].includes(column.name)) return badge(value);
-  return wrapped(show(column.kind, value));
+  return linked(wrapped(show(column.kind, value)));
 }
 
 export function timeCell(value, withAge) {
@@ -251,7 +259,7 @@ export function drawCards(data, { draw = {} } = {}) {
 }
 
 export function drawFacts(data, { draw = {} } = {}) {
-  const facts = el("dl", { class: "facts" }, shownColumns(data, draw).filter((column) => column.name !== "router_name").map((column) =>
+  const facts = el("dl", { class: "facts" }, shownColumns(data, draw).filter((column) => column.name !== "router_name" || document.documentElement.dataset.page !== "device").map((column) =>
     el("div", {}, el("dt", { title: column.meaning }, column.label), el("dd", {}, column.cell(0)))));
   if (isReport() || (data.values.latitude_deg?.[0] ?? null) === null) return facts;
   const map = el("p", {}, el("a", { href: linkTo("/map", { router: data.values.router_id[0] }) }, "Show it and its tracks on the map"));
