@@ -31,7 +31,7 @@ FLOORS = [
     ["alerting"],
     ["care"],
     ["marts"],
-    ["loading", "exporters", "publishing", "notifying"],
+    ["loading", "exporters", "publishing", "notifying", "semantic_layer"],
     ["monitoring", "demo", "analysis", "dashboard"],
     ["privacy"],
     ["cli"],

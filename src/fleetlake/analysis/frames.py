@@ -80,6 +80,14 @@ class Selection:
             return dict(zip(relation.columns, kinds, strict=True))
 
 
+class MetricRows(Selection):
+    """The rows of metrics, and the SQL that computes them."""
+
+    def __init__(self, relation: OpenRelation, sql: str) -> None:
+        super().__init__(relation)
+        self.sql = sql
+
+
 class Table(Selection):
     """A table of the lake; its docstring and `repr` describe the columns."""
 

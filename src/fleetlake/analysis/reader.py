@@ -4,11 +4,12 @@ Every read has a connection of its own, to one DuckDB that has the lake attached
 keeps each snapshot, so a reader sees one, holds no lock, and never makes a load wait.
 """
 
+import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import duckdb
 
-from fleetlake.analysis.frames import OpenRelation, Selection, Table, described
+from fleetlake.analysis.frames import MetricRows, OpenRelation, Selection, Table, described
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, may_read_history
@@ -227,6 +228,48 @@ class LakeReader:
             except duckdb.ProgrammingError as error:
                 raise UsageError(f"DuckDB rejected this query: {error}") from None
         raise UsageError("This is not one query.", remedy="Pass one statement that returns rows.")
+
+    def metric(
+        self,
+        *names: str,
+        by: str | Sequence[str] = (),
+        grain: str | None = None,
+        since: str | date | None = None,
+        until: str | date | None = None,
+        only: Mapping[str, object] | None = None,
+    ) -> "MetricRows":
+        """Return metrics by dimensions and time: `lake.metric("failovers", by="carrier")`.
+
+        `since` and `until` are UTC days, the second exclusive; `30d` means the newest 30 days of
+        the lake. `only` has values that dimensions must have. `fleetlake metric` lists the metrics.
+
+        Raises: UsageError for a name that there is not; LakeError for a mart that is not built.
+        """
+        from fleetlake.semantic_layer import MetricQuery, compile_metrics  # noqa: PLC0415 - it takes 0.7 s
+
+        asked = MetricQuery(
+            metrics=names,
+            by=(by,) if isinstance(by, str) else tuple(by),
+            grain=grain or "",
+            since=self._day(since),
+            until=self._day(until),
+            only=only or {},
+        )
+        compiled = compile_metrics(asked)
+        if missing := sorted({*compiled.marts} - {*self.marts}):
+            raise LakeError(
+                f"There is no mart {' and no '.join(missing)}.", remedy="Run `fleetlake build`."
+            )
+        return MetricRows(self._source.reading(compiled.sql, compiled.parameters), compiled.sql)
+
+    def _day(self, given: str | date | None) -> date | None:
+        """Return a UTC day; `30d` is counted back from the newest event. Raises: UsageError."""
+        if isinstance(given, str) and (days := re.fullmatch(r"([1-9]\d{0,4})d", given)):
+            newest = "select max(newest_event_at)::date from marts.pipeline_freshness"
+            with self._source.cursor() as cursor:
+                row = cursor.execute(newest).fetchone()
+            return row[0] - timedelta(days=int(days[1]) - 1) if row and row[0] else None
+        return None if given is None else _instant(given).date()
 
     def as_of(self, moment: Moment) -> "LakeReader":
         """Return the lake as it was at a time: a date means its start, and no zone means UTC.

@@ -88,6 +88,10 @@ HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
             "List what needs a person; acknowledge, snooze, assign or comment it.",
         ),
         CommandOnDemand(
+            "fleetlake.cli.metric:metric",
+            "Print metrics, such as availability or failovers, by carrier, group or time.",
+        ),
+        CommandOnDemand(
             "fleetlake.cli.query:query",
             "Run read-only SQL on the lake, also while an ingest is running.",
         ),

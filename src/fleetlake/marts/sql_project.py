@@ -26,6 +26,9 @@ from fleetlake.settings.vendor_words import TABLE as WORDS
 from fleetlake.text.wording import did_you_mean
 
 SQL = "sql"
+METRICS = "metrics"
+"""Folder of metrics in a dbt project; no build reads it."""
+
 _PROJECT_FILE = "dbt_project.yml"
 _PARTS = ("models", "macros", "tests")
 _SOURCES = {".sql", ".yml", ".yaml", ".csv"}
@@ -134,11 +137,14 @@ def _own_files(part: str, *suffixes: str) -> list[Path]:
 
 
 def project_digest(ours: Path) -> str:
-    """Return a digest of all files of the project, ours and the user's, and of own variables."""
+    """Return a digest of what a build depends on: both projects' files, and own variables.
+
+    Metrics are read when they are asked for: a changed one builds nothing again.
+    """
     digest = hashlib.sha256()
     for folder in filter(None, (ours, own_sql())):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in _SOURCES:
+            if path.suffix in _SOURCES and path.parent != folder / METRICS:
                 digest.update(path.name.encode() + path.read_bytes())
     for name, text in place_seeds().items():
         digest.update(name.encode() + text.encode())

@@ -1,0 +1,251 @@
+"""A question about metrics, compiled to SQL by MetricFlow. Nothing is run here.
+
+MetricFlow takes 0.7 s to import, so it is imported when the first question is asked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from fleetlake.errors import UsageError
+from fleetlake.semantic_layer.definitions import MetricDefinition, manifest, metrics, state
+from fleetlake.text.quoting import quoted
+from fleetlake.text.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from metricflow.engine.metricflow_engine import MetricFlowEngine
+
+GRAINS = ("day", "week", "month", "quarter", "year")
+ROUTER = "router"
+_TIME = "metric_time"
+_ROUTER_NAME = "router_name"
+DEVICES = "device_inventory"
+"""The mart with the dimensions of devices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricQuery:
+    """Which metrics, by which dimensions and time, in which UTC days, and of what only.
+
+    `by` has names of dimensions; `account`, `group` and `product` stand for their names, `router`
+    for its id and name. Values of `only` are compared; those of `since` and `until` are inclusive
+    and exclusive. A value is a parameter of the SQL, whose name may be given as `$name`.
+    """
+
+    metrics: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    grain: str = ""
+    since: date | str | None = None
+    until: date | str | None = None
+    only: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledMetrics:
+    """The SQL of a question, its parameters, and the marts that it reads."""
+
+    sql: str
+    parameters: Mapping[str, object]
+    marts: tuple[str, ...]
+
+
+def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMetrics:
+    """Return the SQL with a column for the time, each dimension and each metric, in that order.
+
+    Raises: UsageError for a metric, dimension or grain that there is not, or a time of a metric
+    that has none.
+    """
+    chosen = [_metric(name) for name in asked.metrics]
+    if not chosen:
+        raise UsageError("Name a metric.", remedy="`fleetlake metric` lists them.")
+    engine = _engine(schema, state())
+    paths = _paths(engine, asked.metrics)
+    columns = dict(_columns(asked, paths))
+    conditions: list[str] = []
+    parameters: dict[str, object] = {}
+    for name, value in asked.only.items():
+        path = _path(_named(name, paths), paths)
+        kind = "Entity" if name == ROUTER else "Dimension"
+        conditions.append(f"{_call(kind, path)} = {_parameter(value, parameters)}")
+    bounds = [(">=", asked.since), ("<", asked.until)]
+    for operator, bound in bounds:
+        if bound is not None:
+            call = f"{{{{ TimeDimension('{_TIME}', 'day') }}}}"
+            conditions.append(f"{call} {operator} {_parameter(bound, parameters)}")
+    timed = asked.grain or asked.since is not None or asked.until is not None
+    if timed and (now := next((one for one in chosen if one.is_now), None)):
+        raise UsageError(
+            f"{now.name} says what is the case now, so it has no time.",
+            remedy="Leave out grain, since and until.",
+        )
+    inner = _explained(engine, asked.metrics, [*columns.values()], conditions)
+    return CompiledMetrics(
+        sql=_outer(inner, columns, chosen),
+        parameters=parameters,
+        marts=tuple(dict.fromkeys(_marts(chosen, columns, asked))),
+    )
+
+
+def dimensions(names: Sequence[str], *, schema: str = "marts") -> list[str]:
+    """Return the dimensions that all these metrics have."""
+    return sorted(_paths(_engine(schema, state()), names))
+
+
+def _metric(name: str) -> MetricDefinition:
+    known = metrics()
+    if name not in known:
+        raise UsageError(
+            f"There is no metric {name!r}.",
+            remedy=f"{did_you_mean(name, known)}`fleetlake metric` lists them.",
+        )
+    return known[name]
+
+
+def _columns(asked: MetricQuery, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each column of the result, and what MetricFlow calls it."""
+    if asked.grain:
+        if asked.grain not in GRAINS:
+            raise UsageError(
+                f"There is no grain {asked.grain!r}.", remedy=f"Choose {', '.join(GRAINS)}."
+            )
+        yield asked.grain, f"{_TIME}__{asked.grain}"
+    for name in asked.by:
+        if name == ROUTER:
+            yield "router_id", _path(_ROUTER_NAME, paths).removesuffix(f"__{_ROUTER_NAME}")
+            yield _ROUTER_NAME, _path(_ROUTER_NAME, paths)
+        else:
+            named = _named(name, paths)
+            yield named, _path(named, paths)
+
+
+def _named(name: str, paths: Mapping[str, str]) -> str:
+    """Return the dimension that a name stands for."""
+    if name == ROUTER:
+        return _ROUTER_NAME
+    return f"{name}_name" if name not in paths and f"{name}_name" in paths else name
+
+
+def _path(name: str, paths: Mapping[str, str]) -> str:
+    if name not in paths:
+        raise UsageError(
+            f"There is no dimension {name!r} for that.",
+            remedy=f"{did_you_mean(name, paths)}These metrics have: {', '.join(sorted(paths))}.",
+        )
+    return paths[name]
+
+
+def _paths(engine: "MetricFlowEngine", names: Sequence[str]) -> dict[str, str]:
+    """Return the way to each dimension; the nearest one, that of the mart itself first."""
+    listed = [one.dunder_name for one in engine.simple_dimensions_for_metrics([*names])]
+    paths: dict[str, str] = {}
+    for path in sorted(listed, key=lambda path: (path.count("__"), path.startswith(ROUTER))):
+        name = path.rpartition("__")[2]
+        if not path.startswith(_TIME) and not name.endswith(("_at", "_date")):
+            paths.setdefault(name, path)
+    return paths
+
+
+def _call(kind: str, path: str) -> str:
+    """Return how MetricFlow's conditions name a dimension, or the entity that one is of."""
+    if kind == "Entity":
+        path = path.removesuffix(f"__{_ROUTER_NAME}")
+        *way, name = path.split("__")
+        way = [*way] if way else []
+        at = f", entity_path={way!r}" if way else ""
+        return f"{{{{ Entity('{name}'{at}) }}}}"
+    *way, entity, name = path.split("__")
+    at = f", entity_path={way!r}" if way else ""
+    return f"{{{{ Dimension('{entity}__{name}'{at}) }}}}"
+
+
+def _parameter(value: object, parameters: dict[str, object]) -> str:
+    """Return the name of a value in the SQL. No value is part of its text."""
+    if isinstance(value, str) and value.startswith("$") and value[1:].isidentifier():
+        return value
+    name = f"given_{len(parameters)}"
+    parameters[name] = value
+    return f"${name}"
+
+
+def _explained(
+    engine: "MetricFlowEngine", names: Sequence[str], by: list[str], conditions: list[str]
+) -> str:
+    from metricflow.engine.metricflow_engine import MetricFlowQueryRequest  # noqa: PLC0415
+    from metricflow_semantics.errors.error_classes import MetricFlowException  # noqa: PLC0415
+
+    request = MetricFlowQueryRequest.create(
+        metric_names=[*names], group_by_names=by, where_constraints=conditions or None
+    )
+    try:
+        sql: str = engine.explain(request).sql_statement.without_descriptions.sql
+    except MetricFlowException as error:
+        what = str(error).partition("\n")[0]
+        raise UsageError(f"These metrics cannot be asked for together: {what}") from None
+    return sql
+
+
+def _outer(inner: str, columns: Mapping[str, str], chosen: Sequence[MetricDefinition]) -> str:
+    """Return the SQL with our names of columns, days as dates and numbers of things as integers.
+
+    Two metrics of different marts are joined by their dimensions, and a null equals none: rows of
+    the same dimensions become one.
+    """
+    selected = [
+        f"{quoted(path)}{'::date' if path.startswith(_TIME) else ''} as {quoted(name)}"
+        for name, path in columns.items()
+    ]
+    is_joined = bool(columns) and len(chosen) > 1
+    for metric in chosen:
+        name = quoted(metric.name)
+        value = f"max({name})" if is_joined else name
+        selected.append(f"{value}{'::bigint' if metric.is_whole else ''} as {name}")
+    groups = f"\ngroup by {', '.join(map(quoted, columns.values()))}" if is_joined else ""
+    order = f"\norder by {', '.join(map(str, range(1, len(columns) + 1)))}" if columns else ""
+    return f"select {', '.join(selected)}\nfrom (\n{inner}\n){groups}{order}"
+
+
+def _marts(
+    chosen: Sequence[MetricDefinition], columns: Mapping[str, str], asked: MetricQuery
+) -> Iterator[str]:
+    for metric in chosen:
+        yield from metric.marts
+    paths = [*columns.values(), *asked.only]
+    if any(f"{ROUTER}__" in path or path in (ROUTER, "account_id", "group_id") for path in paths):
+        yield DEVICES
+    if any(path.startswith("net_device__") for path in paths):
+        yield "interface_inventory"
+
+
+@lru_cache(maxsize=4)
+def _engine(schema: str, _state: object) -> "MetricFlowEngine":
+    """Return MetricFlow over our definitions. Raises: UsageError if they are wrong."""
+    from metricflow.engine.metricflow_engine import MetricFlowEngine  # noqa: PLC0415
+    from metricflow.protocols.sql_client import SqlEngine  # noqa: PLC0415
+    from metricflow.sql.render.duckdb_renderer import DuckDbSqlPlanRenderer  # noqa: PLC0415
+    from metricflow_semantic_interfaces.implementations.semantic_manifest import (  # noqa: PLC0415
+        PydanticSemanticManifest,
+    )
+    from metricflow_semantic_interfaces.transformations.semantic_manifest_transformer import (  # noqa: PLC0415
+        PydanticSemanticManifestTransformer,
+    )
+    from metricflow_semantics.model.semantic_manifest_lookup import (  # noqa: PLC0415
+        SemanticManifestLookup,
+    )
+
+    class DuckDbDialect:
+        """All that MetricFlow needs to know of DuckDB to write SQL for it."""
+
+        sql_engine_type = SqlEngine.DUCKDB
+        sql_plan_renderer = DuckDbSqlPlanRenderer()
+
+    try:
+        parsed = PydanticSemanticManifest.parse_obj(manifest(schema))
+        parsed = PydanticSemanticManifestTransformer.transform(parsed)
+    except ValueError as error:
+        raise UsageError(
+            f"The metrics of the project are wrong: {error}", remedy="Correct sql/metrics."
+        ) from None
+    client: Any = DuckDbDialect()
+    return MetricFlowEngine(SemanticManifestLookup(parsed), client)

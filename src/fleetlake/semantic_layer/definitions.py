@@ -1,0 +1,168 @@
+"""The metrics and their dimensions: our files in `sql/metrics`, and those of the user's project.
+
+They are dbt's semantic models and metrics. They are not among the models that a build runs: dbt
+would check all of them each hour. With `metrics` in `model-paths`, dbt and its tools read them.
+
+A dimension comes from the mart of a metric, or through its device from `device_inventory`, so that
+an account, a group or a carrier is the present one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleetlake.errors import UsageError
+from fleetlake.marts.sql_project import METRICS, own_sql, parse_yaml, project_folder
+
+UNITS = {
+    "pct": "%",
+    "s": "s",
+    "bytes": "bytes",
+    "km": "km",
+    "kmh": "km/h",
+    "c": "°C",
+    "dbm": "dBm",
+    "db": "dB",
+}
+"""Units by the end of a metric's name."""
+
+_REF = re.compile(r"ref\(['\"](\w+)['\"]\)")
+_MODELS = "semantic_models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDefinition:
+    """A figure: its name, what it says, and the marts that it is read from.
+
+    One `is_now` says what is the case at present, so it has no time. An `is_whole` one is a whole
+    number. An `is_part` one is only there for others that are computed from it. In the files these
+    are `now`, `whole` and `part` in a metric's `config: {meta: ...}`.
+    """
+
+    name: str
+    label: str
+    about: str
+    marts: tuple[str, ...]
+    is_now: bool = False
+    is_whole: bool = False
+    is_part: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit, empty for a number of things."""
+        return UNITS.get(self.name.rpartition("_")[2], "")
+
+
+def metrics() -> Mapping[str, MetricDefinition]:
+    """Return the metrics by name, ours first. Raises: UsageError for a file that is wrong."""
+    return _metrics(_files())
+
+
+def manifest(schema: str) -> dict[str, Any]:
+    """Return what the files say in MetricFlow's form, over marts in a schema (may be empty).
+
+    Raises: UsageError for a file that is wrong.
+    """
+    written = _written(_files())
+    return {
+        _MODELS: [_placed(one, schema) for one in written[_MODELS]],
+        "metrics": written["metrics"],
+        "project_configuration": {
+            "time_spine_table_configurations": [],
+            "time_spines": [
+                {
+                    "node_relation": _relation("int_days", "intermediate"),
+                    "primary_column": {"name": "day_date", "time_granularity": "day"},
+                    "custom_granularities": [],
+                }
+            ],
+        },
+    }
+
+
+def state() -> tuple[tuple[Path, int], ...]:
+    """Return the files with what changes when they do."""
+    return _files()
+
+
+def _files() -> tuple[tuple[Path, int], ...]:
+    folders = [folder / METRICS for folder in (project_folder(), own_sql()) if folder]
+    found = [file for folder in folders for file in sorted(folder.glob("*.yml"))]
+    return tuple((file, file.stat().st_mtime_ns) for file in found)
+
+
+@lru_cache(maxsize=2)
+def _written(files: tuple[tuple[Path, int], ...]) -> dict[str, list[dict[str, Any]]]:
+    """Return the semantic models and metrics of all files."""
+    found: dict[str, list[dict[str, Any]]] = {_MODELS: [], "metrics": []}
+    for file, _ in files:
+        try:
+            content = parse_yaml(file.read_text("utf-8")) or {}
+            for part in found:
+                found[part] += ({**one, "file": file} for one in content.get(part) or ())
+        except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+            raise UsageError(f"{file} cannot be read: {error}.", remedy="Correct it.") from None
+    return found
+
+
+def _placed(model: Mapping[str, Any], schema: str) -> dict[str, Any]:
+    """Return a semantic model with the table that dbt's `ref` stands for."""
+    named = _REF.fullmatch(str(model.get("model")))
+    if not named:
+        raise UsageError(
+            f"{model['file']}: the semantic model {model.get('name')!r} names no mart.",
+            remedy="Write `model: ref('name_of_a_mart')`.",
+        )
+    kept = {key: value for key, value in model.items() if key not in ("model", "file")}
+    return {**kept, "node_relation": _relation(named[1], schema)}
+
+
+def _relation(table: str, schema: str) -> dict[str, str]:
+    name = f'{schema}."{table}"' if schema else f'"{table}"'
+    return {"alias": table, "schema_name": schema or "main", "relation_name": name}
+
+
+@lru_cache(maxsize=2)
+def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefinition]:
+    written = _written(files)
+    mart_of = {
+        measure["name"]: named[1]
+        for model in written[_MODELS]
+        if (named := _REF.fullmatch(str(model.get("model"))))
+        for measure in model.get("measures", ())
+    }
+    entries = {str(one.get("name")): one for one in written["metrics"]}
+    found = {}
+    for name, one in entries.items():
+        meta = one.get("config", {}).get("meta", {})
+        found[name] = MetricDefinition(
+            name=name,
+            label=one.get("label", name),
+            about=one.get("description", ""),
+            marts=tuple(dict.fromkeys(_marts(one, entries, mart_of))),
+            is_now=bool(meta.get("now")),
+            is_whole=bool(meta.get("whole")),
+            is_part=bool(meta.get("part")),
+        )
+    return found
+
+
+def _marts(
+    metric: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]], mart_of: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the marts of a metric, which may be computed from others."""
+    given = metric.get("type_params", {})
+    measure = given.get("measure")
+    name = measure.get("name") if isinstance(measure, dict) else measure
+    if mart := mart_of.get(str(name)):
+        yield mart
+    parts = [*given.get("metrics", ()), given.get("numerator"), given.get("denominator")]
+    for part in parts:
+        named = str(part.get("name") if isinstance(part, dict) else part)
+        if named in entries and named != metric.get("name"):
+            yield from _marts(entries[named], entries, mart_of)

@@ -1,0 +1,170 @@
+"""Metrics are defined once, compiled to SQL, and say what their marts hold."""
+
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner
+
+import fleetlake
+from fleetlake.cli import app
+from fleetlake.cli.init import write_project
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.lake import open_lake
+from fleetlake.marts.catalogue import marts
+from fleetlake.marts.sql_project import project_digest, project_folder
+from fleetlake.semantic_layer import MetricQuery, compile_metrics, metrics
+from fleetlake.semantic_layer.compiled import dimensions
+from fleetlake.text.quoting import quoted
+
+OWN = """
+semantic_models:
+  - name: tyres
+    model: ref('tyres')
+    defaults: {agg_time_dimension: seen_date}
+    primary_entity: tyre
+    entities: [{name: router, type: foreign, expr: router_id}]
+    dimensions: [{name: seen_date, type: time, type_params: {time_granularity: day}}]
+    measures: [{name: flat_tyres, agg: sum}]
+metrics:
+  - {name: flat_tyres, label: Flat tyres, type: simple, type_params: {measure: flat_tyres}}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(module_lake):
+    """Return a lake with every mart, empty but for what three devices did in three days."""
+    with open_lake(module_lake) as lake:
+        for mart in marts():
+            columns = (f"{quoted(c['name'])} {c['data_type']}" for c in mart["columns"])
+            lake.execute(f"create table marts.{quoted(mart['name'])} ({', '.join(columns)})")
+        lake.execute(
+            "insert into marts.device_inventory by name select * from (values"
+            " (1, 'north', 'Red', 10), (2, 'north', 'Blue', 10), (3, null, 'Blue', 20))"
+            " as t(router_id, group_name, carrier, account_id);"
+            "insert into marts.wan_availability_daily by name select router_id, wan_date,"
+            " primary_s, 0 as backup_s, known_s from (values"
+            " (1, date '2026-11-01', 50, 100), (2, date '2026-11-01', 300, 300),"
+            " (3, date '2026-11-02', 0, 0), (1, date '2026-11-03', 10, 10))"
+            " as t(router_id, wan_date, primary_s, known_s);"
+            "insert into marts.alert_volume by name select * from (values"
+            " ('reboot', 1, date '2026-11-01', 3), ('reboot', 3, date '2026-11-03', 4))"
+            " as t(alert_type, router_id, alert_date, alerts);"
+            "insert into marts.pipeline_freshness by name"
+            " select timestamptz '2026-11-03 10:00:00Z' as newest_event_at"
+        )
+    return module_lake
+
+
+@pytest.fixture
+def lake(built):
+    with fleetlake.open(built) as opened:
+        yield opened
+
+
+def rows(lake, *names, **asked):
+    return lake.metric(*names, **asked).pl().rows()
+
+
+def test_every_metric_can_be_read_by_all_of_its_dimensions(lake):
+    for name, metric in metrics().items():
+        every = dimensions([name])
+        found = lake.metric(name, by=every, grain=None if metric.is_now else "month")
+
+        assert [*found.columns] == [*([] if metric.is_now else ["month"]), *every, name]
+
+    assert len(metrics()) > 60
+
+
+def test_a_share_is_that_of_the_sums_and_not_a_mean_of_shares(lake):
+    assert rows(lake, "availability_pct") == [(pytest.approx(100 * 360 / 410),)]
+    assert rows(lake, "availability_pct", by="group") == [
+        ("north", pytest.approx(100 * 360 / 410)),
+        (None, None),
+    ]
+
+
+def test_days_are_utc_days_from_the_first_to_before_the_last(lake):
+    november = [date(2026, 11, day) for day in (1, 3)]
+
+    assert rows(lake, "alerts", grain="day") == [(november[0], 3), (november[1], 4)]
+    assert rows(lake, "alerts", grain="day", since="2026-11-02") == [(november[1], 4)]
+    assert rows(lake, "alerts", grain="day", until="2026-11-03") == [(november[0], 3)]
+    assert rows(lake, "alerts", grain="day", since="3d") == [(november[0], 3), (november[1], 4)]
+    assert rows(lake, "alerts", grain="day", since="2d") == [(november[1], 4)]
+
+
+def test_metrics_of_two_marts_stand_in_one_row_also_where_a_dimension_is_null(lake):
+    assert rows(lake, "alerts", "availability_pct", by="group") == [
+        ("north", 3, pytest.approx(100 * 360 / 410)),
+        (None, 4, None),
+    ]
+
+
+def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
+    assert rows(lake, "alerts", only={"carrier": "Blue"}) == [(4,)]
+    assert rows(lake, "alerts", only={"router": 1, "account_id": 10}) == [(3,)]
+    for hostile in ("x' or '1'='1", "{{ 7 * 6 }}", "{% raw %}", "$since"):
+        assert rows(lake, "alerts", only={"carrier": hostile + " "}) == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"metrics": ("alert",)}, "There is no metric 'alert'. Did you mean alerts?"),
+        ({"metrics": ("alerts",), "by": ("colour",)}, "There is no dimension 'colour'"),
+        ({"metrics": ("alerts",), "by": ("alert_type; drop",)}, "There is no dimension"),
+        ({"metrics": ("alerts",), "grain": "fortnight"}, "There is no grain 'fortnight'"),
+        ({"metrics": ("devices",), "grain": "day"}, "so it has no time"),
+        ({"metrics": ()}, "Name a metric"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_words(asked, what):
+    with pytest.raises(UsageError, match=None) as problem:
+        compile_metrics(MetricQuery(**asked))
+
+    assert what in str(problem.value)
+
+
+def test_a_mart_that_is_not_built_is_named(empty_lake):
+    with fleetlake.open(empty_lake) as lake, pytest.raises(LakeError, match="alert_volume"):
+        lake.metric("alerts")
+
+
+def test_a_project_adds_metrics_over_its_own_marts_and_builds_nothing_again(tmp_path, monkeypatch):
+    list(write_project(tmp_path / "fleet"))
+    monkeypatch.chdir(tmp_path / "fleet")
+    before = project_digest(project_folder())
+    (tmp_path / "fleet/sql/metrics").mkdir()
+    (tmp_path / "fleet/sql/metrics/tyres.yml").write_text(OWN)
+
+    compiled = compile_metrics(MetricQuery(metrics=("flat_tyres", "alerts"), by=("group",)))
+
+    assert compiled.marts == ("tyres", "alert_volume", "device_inventory")
+    assert 'marts."tyres"' in compiled.sql
+    assert project_digest(project_folder()) == before
+    (tmp_path / "fleet/sql/metrics/tyres.yml").write_text("metrics: [{name: x}]")
+    with pytest.raises(UsageError, match="metrics of the project are wrong"):
+        compile_metrics(MetricQuery(metrics=("alerts",)))
+    (tmp_path / "fleet/sql/metrics/tyres.yml").write_text("metrics: 3")
+    with pytest.raises(UsageError, match=r"tyres\.yml cannot be read"):
+        metrics()
+
+
+def test_the_command_prints_rows_and_sql(built, monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(built))
+
+    def said(*words):
+        result = CliRunner().invoke(app, ["metric", *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert said("alerts", "--by", "carrier", "--format", "csv").splitlines() == [
+        "carrier,alerts",
+        "Blue,4",
+        "Red,3",
+    ]
+    assert said("alerts", "--only", "group=north", "--format", "csv").splitlines()[1] == "3"
+    assert said("alerts", "--sql").startswith('select "alerts"::bigint')
+    listed = said("--format", "csv")
+    assert "availability_pct,%,Share of the known time" in listed
+    assert "rsrp_samples_dbm" not in listed
