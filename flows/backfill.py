@@ -23,10 +23,7 @@ from flows.retries import RETRIES, stopping_cleanly
 
 @flow(name="backfill", flow_run_name="backfill {endpoint} from {start:%Y-%m-%d}")
 def backfill(
-    endpoint: str,
-    start: datetime,
-    end: datetime,
-    slice_hours: Annotated[int, Field(ge=1)] = 24,
+    endpoint: str, start: datetime, end: datetime, slice_hours: Annotated[int, Field(ge=1)] = 24
 ) -> State[None]:
     """Read a past range `[start, end)` again and store what was missing.
 

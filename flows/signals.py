@@ -16,13 +16,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.push_status import WAITS_LONG, push_faults, push_notes, waiting_line
-from fleetlake.monitoring.status import (
-    RECENT,
-    LakeStatus,
-    StreamStatus,
-    lake_now,
-    lake_status,
-)
+from fleetlake.monitoring.status import RECENT, LakeStatus, StreamStatus, lake_now, lake_status
 from fleetlake.planning.retention import RetentionState
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
@@ -74,10 +68,7 @@ def read_lake_state(settings: Settings) -> LakeState:
     with open_lake(settings.lake) as lake:
         now = lake_now(lake, settings.clock)
         status = lake_status(
-            lake,
-            now=now,
-            calls_per_minute=settings.calls_per_minute,
-            journal=settings.push_journal,
+            lake, now=now, calls_per_minute=settings.calls_per_minute, journal=settings.push_journal
         )
         return LakeState(now=now, status=status)
 

@@ -57,8 +57,7 @@ class SharedLake:
             from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra, and slow to load
         except ModuleNotFoundError:
             raise LakeError(
-                "The driver for a shared lake is not installed.",
-                remedy=install_command("postgres"),
+                "The driver for a shared lake is not installed.", remedy=install_command("postgres")
             ) from None
         try:
             return dbapi.connect(self.catalog.get_secret_value(), autocommit=True)

@@ -22,13 +22,7 @@ from fleetsim.organisation import (
     VEHICLE_BATTERY,
     VEHICLE_PLAIN,
 )
-from fleetsim.places import (
-    HOME_REGIONS,
-    LATITUDES,
-    LONGITUDES,
-    UTC_OFFSETS,
-    wrapped,
-)
+from fleetsim.places import HOME_REGIONS, LATITUDES, LONGITUDES, UTC_OFFSETS, wrapped
 from fleetsim.registrations import Registrations, assign_registrations, registration_rows
 from fleetsim.roads import Roads
 from fleetsim.units import DAY, SECOND, Flags, Ints, Reals

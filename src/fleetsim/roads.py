@@ -141,9 +141,7 @@ class Roads:
                 row, begins, [(m.second, m.east, m.north, 3.6 * m.speed) for m in moments]
             ),
             self._places(
-                row,
-                begins,
-                [(f.moment.second + f.delay, f.east, f.north, f.kmh) for f in fixes],
+                row, begins, [(f.moment.second + f.delay, f.east, f.north, f.kmh) for f in fixes]
             ),
             tuple(trips),
             tuple(tuple(seen_trips(fixes, trip)) for trip in trips),

@@ -198,11 +198,7 @@ class LakeReader:
     """
 
     def __init__(
-        self,
-        source: ReadSource,
-        close: Callable[[], object],
-        *,
-        can_travel: bool,
+        self, source: ReadSource, close: Callable[[], object], *, can_travel: bool
     ) -> None:
         self._source, self._can_travel = source, can_travel
         # With the source, which frames hold, too: they outlive this object in a chain of calls.

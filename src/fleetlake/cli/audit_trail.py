@@ -33,8 +33,7 @@ events = typer.Typer(
 @events.command("list")
 def list_events(
     since: Annotated[
-        datetime | None,
-        typer.Option(help="Only events from this time on (UTC).", **TIME),
+        datetime | None, typer.Option(help="Only events from this time on (UTC).", **TIME)
     ] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:

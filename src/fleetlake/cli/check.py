@@ -20,8 +20,7 @@ def check(
     full: Annotated[
         bool,
         typer.Option(
-            "--full/--quick",
-            help="Read every byte of every file, instead of sizes and footers.",
+            "--full/--quick", help="Read every byte of every file, instead of sizes and footers."
         ),
     ] = False,
     output: FormatOption = OutputFormat.TABLE,

@@ -24,8 +24,7 @@ def dashboard(
         ),
     ] = "127.0.0.1",
     published: Annotated[
-        Path | None,
-        typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED."),
+        Path | None, typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED.")
     ] = None,
     tiles: Annotated[
         Path | None,

@@ -54,10 +54,7 @@ def maintain(
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.retention_rules import prepare_retention
-    from fleetlake.privacy.after_retention import (
-        backups_with_deleted_rows,
-        renew_after_retention,
-    )
+    from fleetlake.privacy.after_retention import backups_with_deleted_rows, renew_after_retention
     from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
 

@@ -17,8 +17,7 @@ def report(
         "fleet-report.html"
     ),
     published: Annotated[
-        Path | None,
-        typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED."),
+        Path | None, typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED.")
     ] = None,
 ) -> None:
     """Write the dashboard's pages as one HTML file that opens without a server or internet.

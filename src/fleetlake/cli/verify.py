@@ -67,12 +67,7 @@ def verify(
     records: list[tuple[object, ...]] = []
     remedy = ""
     for account in accounts:
-        comparison = compare(
-            account,
-            endpoint,
-            start=start or BEGINNING,
-            end=end,
-        )
+        comparison = compare(account, endpoint, start=start or BEGINNING, end=end)
         missing += sorted(comparison.missing, key=str)
         remedy = remedy or (_remedy(comparison) if comparison.missing else "")
         records.append(_record(account.profile, comparison))

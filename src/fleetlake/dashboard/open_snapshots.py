@@ -313,8 +313,7 @@ class OpenSnapshots:
 
 def _too_long() -> QueryTooLong:
     return QueryTooLong(
-        "The query is too large.",
-        remedy="Choose a shorter time, one account or one router.",
+        "The query is too large.", remedy="Choose a shorter time, one account or one router."
     )
 
 

@@ -141,10 +141,7 @@ def panel_faults(name: str, written: Any) -> Iterator[Fault]:
         yield from _text_faults(name, key, written.get(key))
     limit = written.get("limit", 1)
     if isinstance(limit, int) and not 1 <= limit <= MOST_ROWS:
-        what, remedy = (
-            "The limit is out of range.",
-            f"Choose 1 to {MOST_ROWS:,}.",
-        )
+        what, remedy = ("The limit is out of range.", f"Choose 1 to {MOST_ROWS:,}.")
         yield Fault(panel=name, key="limit", what=what, remedy=remedy)
     if written.get("filters") and "{filters}" not in str(written.get("sql")):
         what = "The filters have no effect, because the SQL has no {filters}."

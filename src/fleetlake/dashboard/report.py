@@ -51,9 +51,7 @@ def read_report(published: Path, *, last: str = "7d") -> Report:
         with snapshots.lease() as snapshot:
             described = snapshot.described
             return Report(
-                html=_document(snapshot, last),
-                day=described.as_of.date(),
-                snapshot=described.name,
+                html=_document(snapshot, last), day=described.as_of.date(), snapshot=described.name
             )
     finally:
         snapshots.close()

@@ -88,10 +88,7 @@ async def have_pushed(settings: Settings, receiver: str, *, has_test: bool = Tru
     secret. Raises: FleetlakeError.
     """
     wanted = Wanted(
-        url=f"{receiver}/push",
-        name="fleetlake",
-        types=chosen_types(TYPE_GROUPS),
-        has_test=has_test,
+        url=f"{receiver}/push", name="fleetlake", types=chosen_types(TYPE_GROUPS), has_test=has_test
     )
     async with account_settings(settings) as account:
         await PushSetup(account, KeptSecrets(settings.push_secrets_file), wanted).run()

@@ -38,10 +38,7 @@ ROUTER_URGED = (
 )
 
 PER_INTERFACE = FanOut(
-    parameter="net_device__in",
-    source="net_devices",
-    partition="net_device_id",
-    moved=METRICS_MOVED,
+    parameter="net_device__in", source="net_devices", partition="net_device_id", moved=METRICS_MOVED
 )
 ONE_ROUTER = FanOut(
     parameter="router",
@@ -51,10 +48,7 @@ ONE_ROUTER = FanOut(
     urged_by=ROUTER_URGED,
 )
 PER_ROUTER = FanOut(
-    parameter="router__in",
-    source="routers",
-    partition="router_id",
-    urged_by=ROUTER_URGED,
+    parameter="router__in", source="routers", partition="router_id", urged_by=ROUTER_URGED
 )
 
 PUSHED_LISTS = ("alerts", "data", "objects")

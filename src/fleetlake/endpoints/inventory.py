@@ -36,12 +36,7 @@ ROWS = (
         "id account product target_firmware name device_type configuration resource_url",
         BY_ID,
     ),
-    _list(
-        "products",
-        "Device models.",
-        "id name device_type series resource_url",
-        BY_OFFSET,
-    ),
+    _list("products", "Device models.", "id name device_type series resource_url", BY_OFFSET),
     _list(
         "firmwares",
         "Firmware releases by product.",

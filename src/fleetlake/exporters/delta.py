@@ -113,10 +113,7 @@ class DeltaExporter:
         held.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
         held = DeltaTable(self._address(table))
         write_deltalake(
-            held,
-            _no_rows(held),
-            mode="append",
-            commit_properties=_with_mark(_newest_mark(held)),
+            held, _no_rows(held), mode="append", commit_properties=_with_mark(_newest_mark(held))
         )
         held = DeltaTable(self._address(table))
         held.create_checkpoint()

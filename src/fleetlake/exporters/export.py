@@ -18,13 +18,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import ExportFailed, FleetlakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS, Target, plugged_in, plugin_names
-from fleetlake.exporters.changes import (
-    Source,
-    all_rows,
-    changes_since,
-    full_export_reason,
-    mark_of,
-)
+from fleetlake.exporters.changes import Source, all_rows, changes_since, full_export_reason, mark_of
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.lake import Lake
@@ -77,13 +71,7 @@ def export(
         target,
         address,
         lambda: _export_tables(
-            lake,
-            target,
-            address,
-            sources,
-            is_default=is_default,
-            is_full=is_full,
-            on_rows=on_rows,
+            lake, target, address, sources, is_default=is_default, is_full=is_full, on_rows=on_rows
         ),
     )
     _hold(lake, target, done)

@@ -16,10 +16,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import (
-    all_proven_intervals,
-    replace_intervals,
-)
+from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
 from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP, TOLERANCE
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
@@ -161,12 +158,7 @@ def _correct_stream(
         "final_until = null, read_until = null "
         "where account_profile = $profile and endpoint = $endpoint "
         "and greatest(swept_at, read_until) > $latest",
-        {
-            "latest": latest,
-            "long_ago": now - SWEEP,
-            "profile": profile,
-            "endpoint": endpoint.name,
-        },
+        {"latest": latest, "long_ago": now - SWEEP, "profile": profile, "endpoint": endpoint.name},
     )
     return sure_until
 
@@ -256,6 +248,5 @@ def _date_versions_by_their_commits(
 def _delete_future_lateness(lake: Lake, profile: str, latest: datetime) -> None:
     """Delete measurements dated in the future, which would outlive all correct ones."""
     lake.execute(
-        "delete from meta.lateness where account_profile = ? and measured_at > ?",
-        [profile, latest],
+        "delete from meta.lateness where account_profile = ? and measured_at > ?", [profile, latest]
     )

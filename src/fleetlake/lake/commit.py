@@ -17,12 +17,7 @@ from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, RowParts, Str
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import (
-    StreamWatermark,
-    add_intervals,
-    set_last_reads,
-    set_watermarks,
-)
+from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_last_reads, set_watermarks
 from fleetlake.planning.intervals import Interval
 
 

@@ -22,12 +22,7 @@ from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import FILES_ONLY
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.erasure_plan import (
-    ErasurePlan,
-    actor_condition,
-    condition,
-    plan_of_tombstones,
-)
+from fleetlake.lake.erasure_plan import ErasurePlan, actor_condition, condition, plan_of_tombstones
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.suppression import Suppression
 from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
@@ -107,12 +102,7 @@ class _Erasure:
     """
 
     def __init__(
-        self,
-        lake: Lake,
-        plan: ErasurePlan,
-        tombstones: Tombstones,
-        *,
-        are_words_known: bool = True,
+        self, lake: Lake, plan: ErasurePlan, tombstones: Tombstones, *, are_words_known: bool = True
     ) -> None:
         self._lake, self._plan, self._tombstones = lake, plan, tombstones
         self.deleted, self.redacted = Counter[str](), Counter[str]()

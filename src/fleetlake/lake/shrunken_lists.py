@@ -65,10 +65,7 @@ def judge_missing(state: RunState, batch: Batch, whole: Whole) -> MissingRecords
         returned=len(before - gone.keys()),
     )
     return MissingRecords(
-        ended=ended,
-        unconfirmed=unconfirmed,
-        held=held.total(),
-        is_noted=unconfirmed != before,
+        ended=ended, unconfirmed=unconfirmed, held=held.total(), is_noted=unconfirmed != before
     )
 
 

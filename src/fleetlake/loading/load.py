@@ -122,12 +122,7 @@ async def _trusted_now(client: Client, in_lake: LakeThread) -> datetime:
 
 
 def _prepare(
-    state: RunState,
-    *,
-    clock: Clock,
-    endpoints: Sequence[Endpoint],
-    scope: Scope,
-    now: datetime,
+    state: RunState, *, clock: Clock, endpoints: Sequence[Endpoint], scope: Scope, now: datetime
 ) -> tuple[datetime | None, Mapping[str, timedelta]]:
     """Record which streams are read for the first time.
 
@@ -312,12 +307,7 @@ def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFaile
 
 
 def _record_run(
-    lake: Lake,
-    *,
-    state: RunState,
-    run: Run,
-    outcomes: Sequence[Outcome],
-    started_at: datetime,
+    lake: Lake, *, state: RunState, run: Run, outcomes: Sequence[Outcome], started_at: datetime
 ) -> None:
     """Record the calls of a run, what this account may not read, and checksums of new files.
 

@@ -32,13 +32,7 @@ from fleetlake.planning.coverage import (
     still_to_read,
     sweep_from,
 )
-from fleetlake.planning.freshness import (
-    MEASURED,
-    RATE_PERIOD,
-    Id,
-    Signs,
-    Turns,
-)
+from fleetlake.planning.freshness import MEASURED, RATE_PERIOD, Id, Signs, Turns
 from fleetlake.planning.intervals import BEGINNING, Interval
 
 _NONE = timedelta(0)
@@ -138,11 +132,7 @@ class _Planner:
             else None
         )
         return replace(
-            plan,
-            overlap=again,
-            swept_at=self.now,
-            wanted_from=wanted_from,
-            is_sweep=bool(swept),
+            plan, overlap=again, swept_at=self.now, wanted_from=wanted_from, is_sweep=bool(swept)
         )
 
     def _proven(self) -> Proven:

@@ -17,15 +17,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.known_keys import KnownKeys
-from fleetlake.lake.loads import (
-    Attempt,
-    Batch,
-    Committed,
-    Proof,
-    ShrinkRule,
-    StreamProof,
-    Whole,
-)
+from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, ShrinkRule, StreamProof, Whole
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import HeldList
 from fleetlake.lake_address import LakeAddress

@@ -8,14 +8,7 @@ if TYPE_CHECKING:
     from fleetlake.marts.catalogue import mart_table
     from fleetlake.marts.dbt import BuildResult, BuildStep, ModelResult, TestResult
 
-__all__ = [
-    "BuildResult",
-    "BuildStep",
-    "ModelResult",
-    "TestResult",
-    "build_marts",
-    "mart_table",
-]
+__all__ = ["BuildResult", "BuildStep", "ModelResult", "TestResult", "build_marts", "mart_table"]
 
 
 def __getattr__(name: str) -> Any:

@@ -98,9 +98,7 @@ def drop_marts_without_model(connection: duckdb.DuckDBPyConnection) -> tuple[str
 
 
 def _comments(
-    connection: duckdb.DuckDBPyConnection,
-    marks: Mapping[str, str],
-    held: Mapping[str, str | None],
+    connection: duckdb.DuckDBPyConnection, marks: Mapping[str, str], held: Mapping[str, str | None]
 ) -> Iterator[str]:
     """Yield the statements that describe and mark marts whose comments are not yet as wanted."""
     columns: dict[str, dict[str, str | None]] = {}

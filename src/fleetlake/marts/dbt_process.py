@@ -31,11 +31,7 @@ from fleetlake.marts.session import SNAPSHOT_VARIABLE
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.settings import load_settings
 
-_QUIET = {
-    "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
-    "DO_NOT_TRACK": "1",
-    "PYTHONUNBUFFERED": "1",
-}
+_QUIET = {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
 _STOP_SECONDS = 10
 MOST_COMMANDS = 100
 MOST_MEMORY_BYTES = 1_000_000_000

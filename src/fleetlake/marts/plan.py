@@ -65,13 +65,7 @@ def work_folder(lake: LakeAddress) -> Path:
 
 
 def plan_build(
-    lake: Lake,
-    work: Path,
-    *,
-    select: str | None,
-    is_full: bool,
-    is_live: bool = False,
-    until: int,
+    lake: Lake, work: Path, *, select: str | None, is_full: bool, is_live: bool = False, until: int
 ) -> Plan:
     """Return what to build at an open lake's snapshot `until`, given the last build.
 

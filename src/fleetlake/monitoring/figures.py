@@ -156,10 +156,7 @@ def measure(lake: Lake, settings: Settings) -> Measured:
     """Return the status and the figures of an open lake."""
     now = lake_now(lake, settings.clock)
     status = lake_status(
-        lake,
-        now=now,
-        calls_per_minute=settings.calls_per_minute,
-        journal=settings.push_journal,
+        lake, now=now, calls_per_minute=settings.calls_per_minute, journal=settings.push_journal
     )
     return Measured(
         status=status,

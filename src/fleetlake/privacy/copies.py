@@ -36,9 +36,7 @@ _KEPT_BY_TARGET = {
 }
 
 
-_UNDISTURBED = {
-    "postgres": "PostgreSQL reuses the space of deleted rows after its next VACUUM.",
-}
+_UNDISTURBED = {"postgres": "PostgreSQL reuses the space of deleted rows after its next VACUUM."}
 """Targets whose earlier rows cannot be removed without making readers wait."""
 
 

@@ -7,12 +7,7 @@ from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
 from fleetlake.errors import CursorStuck
 from fleetlake.planning.intervals import Interval
-from fleetlake.reading.cursors import (
-    first_position,
-    mark_of,
-    next_position,
-    window_parameters,
-)
+from fleetlake.reading.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.service.client import Client
 
 MAX_EMPTY_PAGES = 100

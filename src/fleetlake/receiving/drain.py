@@ -125,11 +125,7 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
         is_new = batch is not None and batch.until != positions.get(batch.journal_id, _NONE).number
         if losses or is_new:
             note = partial(
-                _note_positions,
-                batch=batch,
-                place=place_of(folder),
-                ended=replaced,
-                losses=losses,
+                _note_positions, batch=batch, place=place_of(folder), ended=replaced, losses=losses
             )
             drained = _commit(opened, batch.messages if batch else [], profile, note)
         else:

@@ -52,11 +52,7 @@ class Journal:
     """
 
     def __init__(
-        self,
-        table: JournalTable,
-        *,
-        limits: JournalLimits,
-        on_flush: Callable[[float], object],
+        self, table: JournalTable, *, limits: JournalLimits, on_flush: Callable[[float], object]
     ) -> None:
         self.folder = table.folder
         self._table = table

@@ -62,11 +62,7 @@ async def with_retries(
 
 
 async def _retried(
-    failed: Exception,
-    attempt: Callable[[], Awaitable[Answer]],
-    *,
-    attempts: int,
-    within: timedelta,
+    failed: Exception, attempt: Callable[[], Awaitable[Answer]], *, attempts: int, within: timedelta
 ) -> Answer:
     """Return the result of another attempt; the first of all `attempts` has failed."""
     import stamina  # noqa: PLC0415 - see the head of this module

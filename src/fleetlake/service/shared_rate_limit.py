@@ -13,12 +13,7 @@ from typing import Any
 
 from fleetlake.errors import BudgetSpent
 from fleetlake.lake_address import SharedLake
-from fleetlake.service.rate_limit import (
-    CLOCK_STEP_SECONDS,
-    SECONDS_A_DAY,
-    SPAN_SECONDS,
-    CallLimit,
-)
+from fleetlake.service.rate_limit import CLOCK_STEP_SECONDS, SECONDS_A_DAY, SPAN_SECONDS, CallLimit
 from fleetlake.settings import Settings
 
 _LOCK = "SELECT pg_advisory_lock(hashtextextended('fleetlake calls', 0))::text"

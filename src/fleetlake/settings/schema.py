@@ -155,8 +155,7 @@ class Settings(BaseSettings):
         None, description="Location of a shared lake's files: a folder, or s3://bucket/prefix"
     )
     lake: Annotated[LakeAddress, AfterValidator(in_project_folder)] = Field(
-        Path("data/lake"),
-        description="Folder of the lake, or postgres:ADDRESS for a shared lake",
+        Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared lake"
     )
     build_memory: Annotated[str, AfterValidator(memory_size)] = Field(
         BUILD_MEMORY,

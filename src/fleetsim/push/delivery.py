@@ -9,16 +9,7 @@ from fleetsim.ledger import Fields
 from fleetsim.push.push_log import Outgoing
 from fleetsim.units import HOUR, MINUTE
 
-BACKOFF: Final = (
-    MINUTE,
-    5 * MINUTE,
-    15 * MINUTE,
-    HOUR,
-    3 * HOUR,
-    6 * HOUR,
-    12 * HOUR,
-    23 * HOUR,
-)
+BACKOFF: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 23 * HOUR)
 """Waits between attempts, in simulated time: the last is made after 45 hours and 21 minutes."""
 
 

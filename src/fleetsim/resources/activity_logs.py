@@ -12,12 +12,7 @@ from fleetsim.resources.daily import daily_series
 from fleetsim.units import DAY, Ints
 from fleetsim.view import View
 from fleetsim.world import World
-from fleetsim.world.activity import (
-    PEOPLE_KINDS,
-    WRITTEN,
-    WRITTEN_PEOPLE,
-    activities_of,
-)
+from fleetsim.world.activity import PEOPLE_KINDS, WRITTEN, WRITTEN_PEOPLE, activities_of
 
 RETENTION = 30 * DAY
 """Service contract, Limits."""

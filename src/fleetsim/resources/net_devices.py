@@ -18,12 +18,7 @@ from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import plan_grid
 from fleetsim.world.radio import FIFTH
-from fleetsim.world.sampling import (
-    connected_since,
-    is_connected,
-    last_sample,
-    seconds_since,
-)
+from fleetsim.world.sampling import connected_since, is_connected, last_sample, seconds_since
 
 
 def net_device_rows(view: View) -> Block:

@@ -17,11 +17,7 @@ from fleetsim.resources.health import NET_DEVICE_HEALTH
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetsim.resources.metrics import METRICS
 from fleetsim.resources.net_devices import NET_DEVICES
-from fleetsim.resources.router_series import (
-    ROUTER_LOGS,
-    STATE_SAMPLES,
-    STREAM_USAGE_SAMPLES,
-)
+from fleetsim.resources.router_series import ROUTER_LOGS, STATE_SAMPLES, STREAM_USAGE_SAMPLES
 from fleetsim.resources.routers import ROUTERS
 from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES
 from fleetsim.view import View

@@ -154,10 +154,7 @@ COLLECTIONS: Final[dict[str, Collection]] = {
         _count(6), _each(_subscription), ("name",), hidden=assignments, is_counted=True
     ),
     "asset_endpoints": Collection(
-        _assets,
-        asset_items,
-        ("mac_address", "serial_number", "hardware_series"),
-        is_counted=True,
+        _assets, asset_items, ("mac_address", "serial_number", "hardware_series"), is_counted=True
     ),
     "users": Collection(user_ids, user_items, ("email", "first_name", "last_name", "is_active")),
     "private_cellular_networks": Collection(_count(2), _each(_network), ("name", "state")),

@@ -63,11 +63,7 @@ def start_speed_test(context: WriteContext, body: Fields) -> WriteAnswer:
     config = body.get("config")
     named = config.get("net_device_ids", []) if isinstance(config, dict) else []
     interfaces = ids_of("net_devices")(context, "net_device_ids", named)
-    readers = {
-        "router": relation("routers"),
-        "account": relation("accounts"),
-        "config": object_of,
-    }
+    readers = {"router": relation("routers"), "account": relation("accounts"), "config": object_of}
     fields = read_fields(context, body, readers, () if interfaces else ("router",))
     routers = [raw_value(context, "net_devices", one, "router") for one in interfaces]
     router = fields.get("router", next((one for one in routers if one != NULL), None))

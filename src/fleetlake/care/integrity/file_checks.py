@@ -11,13 +11,7 @@ import pyarrow.parquet as pq
 
 from fleetlake.care.integrity.checksums import checksum_of
 from fleetlake.care.integrity.damage import Damage, DamageKind
-from fleetlake.care.integrity.listing import (
-    FileStore,
-    ListedFile,
-    OnChecked,
-    StoredFile,
-    each_of,
-)
+from fleetlake.care.integrity.listing import FileStore, ListedFile, OnChecked, StoredFile, each_of
 from fleetlake.care.integrity.stand_in import is_stand_in
 from fleetlake.machine.io_faults import refuse_io_fault
 

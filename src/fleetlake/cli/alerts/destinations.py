@@ -126,8 +126,7 @@ def change_destination(
     name: Annotated[str | None, typer.Option(help="New name.")] = None,
     *,
     enable: Annotated[
-        bool | None,
-        typer.Option("--enable/--disable", help="Push alerts to it, or stop pushing."),
+        bool | None, typer.Option("--enable/--disable", help="Push alerts to it, or stop pushing.")
     ] = None,
     new_secret: Annotated[
         bool,

@@ -4,12 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.alerts.connecting import (
-    DryRunOption,
-    ProfileOption,
-    chosen_account,
-    on_account,
-)
+from fleetlake.cli.alerts.connecting import DryRunOption, ProfileOption, chosen_account, on_account
 from fleetlake.cli.alerts.rules import AccountsOption, GroupsOption, TypesOption
 from fleetlake.cli.screen import console
 
@@ -29,12 +24,10 @@ def set_up_pushes(
     group: GroupsOption = None,
     *,
     test: Annotated[
-        bool,
-        typer.Option("--test/--no-test", help="Let the service send a test message first."),
+        bool, typer.Option("--test/--no-test", help="Let the service send a test message first.")
     ] = True,
     new_secret: Annotated[
-        bool,
-        typer.Option("--new-secret", help="Give the destination a new secret in any case."),
+        bool, typer.Option("--new-secret", help="Give the destination a new secret in any case.")
     ] = False,
     profile: ProfileOption = None,
     dry_run: DryRunOption = False,

@@ -85,9 +85,7 @@ SettingsOption = Annotated[
 ]
 
 rules = typer.Typer(
-    cls=ListGroup,
-    name="rules",
-    help="List, create, change and remove alert rules at the service.",
+    cls=ListGroup, name="rules", help="List, create, change and remove alert rules at the service."
 )
 
 

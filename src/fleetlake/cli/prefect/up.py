@@ -36,8 +36,7 @@ def up(
     routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 20,
     days: Annotated[float, typer.Option(min=0.1, help="Days of history.")] = 1,
     speed: Annotated[
-        float,
-        typer.Option(min=1, help="Simulated seconds per second; schedules run as fast."),
+        float, typer.Option(min=1, help="Simulated seconds per second; schedules run as fast.")
     ] = 60,
 ) -> None:
     """Run Prefect's server, a worker and all schedules over a simulated service until stopped.
