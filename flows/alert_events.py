@@ -18,7 +18,7 @@ from fleetlake.alerting.new_alerts import NewAlert, new_alerts, note_announced
 from fleetlake.errors import FleetlakeError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import announce_lock
-from fleetlake.monitoring.status import lake_now
+from fleetlake.monitoring.streams import lake_now
 from fleetlake.settings import Settings
 from fleetlake.text.plain import one_line
 

@@ -15,7 +15,7 @@ from fleetlake.care.maintenance import Maintained
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import Comparison
 from fleetlake.marts import BuildResult
-from fleetlake.monitoring.status import StreamStatus
+from fleetlake.monitoring.streams import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published

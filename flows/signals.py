@@ -16,7 +16,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.push_status import WAITS_LONG, push_faults, push_notes, waiting_line
-from fleetlake.monitoring.status import RECENT, LakeStatus, StreamStatus, lake_now, lake_status
+from fleetlake.monitoring.status import RECENT, LakeStatus, lake_status
+from fleetlake.monitoring.streams import StreamStatus, lake_now
 from fleetlake.planning.retention import RetentionState
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings

@@ -17,7 +17,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.current import records_by_id
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.verify import verify
-from fleetlake.monitoring.status import stream_statuses
+from fleetlake.monitoring.streams import stream_statuses
 from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP, SWEEP_LOOKBACK, sweep_from
 from fleetlake.planning.freshness import Signs, Turns
 from fleetlake.planning.intervals import BEGINNING, Interval

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.guard import close_off, spill_folder, spill_into
 from fleetlake.cli.shell import attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements, split_password
+from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake_address import parse_lake_address
 from tests.support.processes import environment
 

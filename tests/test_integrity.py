@@ -16,7 +16,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.quarantine import retry_quarantined
-from fleetlake.monitoring.status import stream_statuses
+from fleetlake.monitoring.streams import stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.bodies import BodyRefused, unpacked
 from tests.support.sim import NOW, Sim

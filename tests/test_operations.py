@@ -26,7 +26,7 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.doctor import run_checks
-from fleetlake.monitoring.status import stream_statuses
+from fleetlake.monitoring.streams import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import Forecast, RetentionState
 from tests.support.sim import NOW, Sim, copied, loaded_sim

@@ -10,7 +10,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent, CredentialsRefused, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
-from fleetlake.monitoring.status import stream_statuses
+from fleetlake.monitoring.streams import stream_statuses
 from fleetlake.settings import Settings
 from tests.support.sim import KEYS, NOW, Sim, copied, new_sim
 from tests.test_load import flaws

@@ -24,7 +24,7 @@ from fleetlake.lake.retention_rules import prepare_retention, require_rules, ret
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.verify import verify
-from fleetlake.monitoring.status import stream_statuses
+from fleetlake.monitoring.streams import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.privacy import after_retention
 from fleetlake.privacy.after_retention import renew_after_retention

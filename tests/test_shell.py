@@ -17,13 +17,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.guard import close_off
 from fleetlake.cli.interrupts import leave, on_ctrl_c
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements, store_keys
+from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
 from tests.support.processes import command, environment, fleetlake

@@ -17,7 +17,8 @@ from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.run_log import StaleMart
 from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
-from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
+from fleetlake.monitoring.status import LakeStatus
+from fleetlake.monitoring.streams import StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust
@@ -254,7 +255,7 @@ def test_status_uses_this_machines_clock_unless_the_services_is_trusted(
     lake_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = NOW + timedelta(hours=40)
-    monkeypatch.setattr("fleetlake.monitoring.status.machine_now", lambda: NOW)
+    monkeypatch.setattr("fleetlake.monitoring.streams.machine_now", lambda: NOW)
 
     with open_lake(lake_path) as lake:
         set_watermarks(lake, [StreamWatermark(profile="default", endpoint="alerts", newest=ahead)])

@@ -11,11 +11,11 @@ import pytest
 
 import fleetlake
 from fleetlake.care.maintenance import maintain
-from fleetlake.cli.guard import close_off
 from fleetlake.cli.shell import attach_lines
 from fleetlake.exporters.changes import Source, changes_since, mark_of
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements
+from fleetlake.lake.guard import close_off
 from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.settings import ClockTrust
 

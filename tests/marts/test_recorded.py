@@ -10,11 +10,11 @@ import pytest
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.catalogue import marts
+from fleetlake.marts.catalogue import marts, sources_of
 from fleetlake.marts.dbt_process import DbtProcess, steps_file
 from fleetlake.marts.plan import last_built, work_folder
 from fleetlake.marts.recorded import Statements, Step, read_steps, repeat, write_steps
-from fleetlake.marts.sql_project import varies
+from fleetlake.marts.sql_project import project_digest, project_folder, varies
 from tests.marts.test_increments import fixes, signal, usage
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
@@ -73,6 +73,16 @@ def hour(recorded, tmp_path_factory, add):
         patch.setattr(DbtProcess, "run", None)
         results = [build_marts(recorded)]
     return (recorded, twin), [*results, build_marts(twin)]
+
+
+@pytest.mark.proof
+def test_a_model_rests_on_the_source_tables_that_dbt_finds(recorded):
+    file = steps_file(work_folder(recorded))
+    steps = read_steps(file, project_digest(project_folder()))
+    found = {step.name: set(step.sources) for step in steps if step.kind != "test"}
+
+    assert len(found) > len([*marts()])
+    assert {name: sources_of(name) for name in found} == found
 
 
 @pytest.mark.proof

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from fleetlake.lake.gaps import Gap
-from fleetlake.monitoring.status import StreamStatus
+from fleetlake.monitoring.streams import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

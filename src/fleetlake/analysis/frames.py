@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame as PandasFrame
     from polars import DataFrame, LazyFrame
 
+    from fleetlake.monitoring.proof import AnswerProof
+
 OpenRelation = Callable[[], AbstractContextManager[duckdb.DuckDBPyRelation]]
 """Opens what is read, on a connection of its own, and closes it."""
 
@@ -28,8 +30,8 @@ ROWS_AT_ONCE = 100_000
 class Selection:
     """What a query of the lake returns; nothing is read before it is asked for."""
 
-    def __init__(self, relation: OpenRelation) -> None:
-        self._relation = relation
+    def __init__(self, relation: OpenRelation, prove: "Callable[[], AnswerProof]") -> None:
+        self._relation, self._prove = relation, prove
 
     @overload
     def pl(self, *, lazy: Literal[False] = False) -> "DataFrame": ...
@@ -73,6 +75,14 @@ class Selection:
             return relation.df()
 
     @property
+    def proof(self) -> "AnswerProof":
+        """What the rows rest on: until when they are complete, and why they are not.
+
+        Raises: UsageError for a published snapshot, which has no record of that.
+        """
+        return self._prove()
+
+    @property
     def columns(self) -> dict[str, str]:
         """The columns with their SQL types."""
         with self._relation() as relation:
@@ -83,16 +93,20 @@ class Selection:
 class MetricRows(Selection):
     """The rows of metrics, and the SQL that computes them."""
 
-    def __init__(self, relation: OpenRelation, sql: str) -> None:
-        super().__init__(relation)
+    def __init__(
+        self, relation: OpenRelation, prove: "Callable[[], AnswerProof]", sql: str
+    ) -> None:
+        super().__init__(relation, prove)
         self.sql = sql
 
 
 class Table(Selection):
     """A table of the lake; its docstring and `repr` describe the columns."""
 
-    def __init__(self, relation: OpenRelation, meanings: dict[str, str]) -> None:
-        super().__init__(relation)
+    def __init__(
+        self, relation: OpenRelation, prove: "Callable[[], AnswerProof]", meanings: dict[str, str]
+    ) -> None:
+        super().__init__(relation, prove)
         self.meanings = meanings
 
     def __repr__(self) -> str:

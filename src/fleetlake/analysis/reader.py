@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -19,7 +20,7 @@ import duckdb
 
 from fleetlake.analysis.frames import MetricRows, OpenRelation, Selection, Table, described
 from fleetlake.errors import LakeError, UsageError
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, may_read_history
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import LakeAddress, parse_lake_address
@@ -30,6 +31,7 @@ from fleetlake.text.quoting import exact, literal, quoted
 
 if TYPE_CHECKING:  # a stub, so that editors know the tables
     from fleetlake.analysis.known_tables import Marts, Raw
+    from fleetlake.monitoring.proof import AnswerProof
 
 Close = Callable[[], object]
 
@@ -79,6 +81,23 @@ class ReadSource:
                 yield cursor.sql(query, params=parameters)
 
         return relation
+
+    def proof(self, query: str) -> "AnswerProof":
+        """Return what the rows of a query rest on. Raises: UsageError for a published snapshot."""
+        from fleetlake.lake.guard import tables_read  # noqa: PLC0415 - few ask for it
+        from fleetlake.monitoring.proof import prove  # noqa: PLC0415
+        from fleetlake.monitoring.streams import lake_now  # noqa: PLC0415
+
+        if self.folder:
+            raise UsageError(
+                "A published snapshot does not say what its rows rest on.",
+                remedy="Open the lake itself, `fleetlake.open()`, or read `snapshot.json`.",
+            )
+        with self.cursor() as cursor:
+            lake = Lake(self.address, cursor)
+            lake.is_read_only = True
+            now = lake_now(lake, load_settings().clock)
+            return prove(lake, tables_read(lake, query), now=now)
 
 
 @contextmanager
@@ -162,11 +181,12 @@ class Schema:
 
     def __getitem__(self, name: str) -> Table:
         """Return a table by any name, also one that is not a Python name."""
-        relation = self._source.reading(f"FROM {self._name}.{quoted(name)}", None)
+        query = f"FROM {self._name}.{quoted(name)}"
+        relation, prove = self._source.reading(query), partial(self._source.proof, query)
         about, meanings = _description(self._name, name)
-        kinds = Selection(relation).columns
+        kinds = Selection(relation, prove).columns
         columns = {column: (kind, meanings.get(column, "")) for column, kind in kinds.items()}
-        return described(f"{self._name}.{name}", about, columns)(relation, meanings)
+        return described(f"{self._name}.{name}", about, columns)(relation, prove, meanings)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of the tables."""
@@ -220,7 +240,8 @@ class LakeReader:
                 statements = cursor.extract_statements(query)
                 if [s.type for s in statements] == [duckdb.StatementType.SELECT]:
                     cursor.sql(query, params=parameters)
-                    return Selection(self._source.reading(query, parameters))
+                    prove = partial(self._source.proof, query)
+                    return Selection(self._source.reading(query, parameters), prove)
             except duckdb.ProgrammingError as error:
                 raise UsageError(f"DuckDB rejected this query: {error}") from None
         raise UsageError("This is not one query.", remedy="Pass one statement that returns rows.")
@@ -256,7 +277,8 @@ class LakeReader:
             raise LakeError(
                 f"There is no mart {' and no '.join(missing)}.", remedy="Run `fleetlake build`."
             )
-        return MetricRows(self._source.reading(compiled.sql, compiled.parameters), compiled.sql)
+        relation = self._source.reading(compiled.sql, compiled.parameters)
+        return MetricRows(relation, partial(self._source.proof, compiled.sql), compiled.sql)
 
     def _day(self, given: str | date | None) -> date | None:
         """Return a UTC day; `30d` is counted back from the newest event. Raises: UsageError."""

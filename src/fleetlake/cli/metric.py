@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.formats import FormatOption, OutputFormat
+from fleetlake.cli.output import say
 
 _BY = "A dimension, e.g. carrier, group, account or router. Repeat it for several."
 _ONLY = "Only of this: carrier=Bluewave, group_id=102. Repeat it for several."
@@ -51,11 +52,13 @@ def metric(
         if sql:
             console().print(found.sql, soft_wrap=True)
             return
+        proof = "\n".join(found.proof.lines()) if output is OutputFormat.TABLE else ""
         rows = found.arrow()
     columns, values = rows.column_names, [tuple(row.values()) for row in rows.to_pylist()]
     if output is OutputFormat.TABLE:
         rounded = [[round(v, 3) if isinstance(v, float) else v for v in row] for row in values]
         print_rows(console(), columns, rounded)
+        say(proof)
     else:
         print_records(output, columns, values, is_csv_guarded=guarded)
 

@@ -1,18 +1,21 @@
 """`fleetlake query`: read-only SQL over the lake, also while it is being written."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleetlake.cli.formats import FormatOption, OutputFormat, Row, print_csv, print_json
+from fleetlake.cli.output import say
 
 if TYPE_CHECKING:
     import duckdb
     from duckdb import DuckDBPyConnection
 
     from fleetlake.errors import FleetlakeError
+    from fleetlake.lake import Lake
     from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
@@ -21,16 +24,29 @@ UNSAFE = (
     "Allow everything that DuckDB can do as this user: reading and writing files, COPY, ATTACH, "
     "extensions, settings. Use it only for SQL that you trust."
 )
+PROOF = (
+    "Say on standard error what the answer rests on and what is missing: as text, as JSON on one "
+    "line, or not at all. By default as text below a table, and not at all for CSV and JSON."
+)
 GUARD = (
     "In CSV, put ' before texts that a spreadsheet would run as a formula: those that start with "
     "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true turns this on for all commands."
 )
 
 
+class ProofFormat(StrEnum):
+    """The values of `--proof`."""
+
+    TEXT = "text"
+    JSON = "json"
+    OFF = "off"
+
+
 def query(
     sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
     output: FormatOption = OutputFormat.TABLE,
     *,
+    proof: Annotated[ProofFormat | None, typer.Option("--proof", help=PROOF)] = None,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
     csv_guard: Annotated[bool, typer.Option("--csv-guard", help=GUARD)] = False,
 ) -> None:
@@ -47,13 +63,15 @@ def query(
     """
     import duckdb
 
-    from fleetlake.cli.guard import close_off, spill_folder, spill_into
     from fleetlake.cli.interrupts import leave, on_ctrl_c
     from fleetlake.lake import open_lake
+    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
     settings = load_settings()
     is_guarded = csv_guard or settings.csv_guard
+    if proof is None:
+        proof = ProofFormat.TEXT if output is OutputFormat.TABLE else ProofFormat.OFF
     with (
         spill_folder() as spill,
         on_ctrl_c(partial(leave, spill)),
@@ -63,11 +81,36 @@ def query(
         if not unsafe:
             close_off(lake)
         try:
+            proven = "" if proof is ProofFormat.OFF else _proof(lake, sql, proof)
             for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
             asked = ('fleetlake query "show tables"', 'fleetlake query "describe raw.alerts"')
             raise failure(error, lake.path, *asked) from None
+    if proven:
+        say(proven)
+
+
+def _proof(lake: "Lake", sql: str, form: ProofFormat) -> str:
+    """Return the proof of what SQL reads, before it is read."""
+    import orjson
+
+    from fleetlake.errors import LakeError
+    from fleetlake.lake.guard import tables_read
+    from fleetlake.monitoring.proof import prove
+    from fleetlake.monitoring.streams import lake_now
+    from fleetlake.settings import load_settings
+
+    try:
+        now = lake_now(lake, load_settings().clock)
+        proof = prove(lake, tables_read(lake, sql), now=now)
+        told, lines = proof.as_dict(), [*proof.lines()]
+    except LakeError as error:  # the answer itself may be in files that are not damaged
+        told = {"is_complete": False, "not_complete_because": [str(error)]}
+        lines = [f"Not proven: {error}"]
+    if form is ProofFormat.TEXT:
+        return "\n".join(lines)
+    return orjson.dumps(told, default=str, option=orjson.OPT_UTC_Z).decode()
 
 
 def failure(
@@ -80,8 +123,8 @@ def failure(
     """
     import duckdb
 
-    from fleetlake.cli.guard import REMEDY, is_refusal
     from fleetlake.errors import UsageError
+    from fleetlake.lake.guard import REMEDY, is_refusal
     from fleetlake.lake_address import SharedLake
     from fleetlake.machine.io_faults import io_fault
     from fleetlake.text.redaction import without_secrets

@@ -44,8 +44,8 @@ def shell(
     A statement may read the lake and its files, and create temporary tables. Everything else is
     refused: other files of this machine, COPY, ATTACH, extensions, settings.
     """
-    from fleetlake.cli.guard import close_off, spill_folder, spill_into
     from fleetlake.lake import open_lake
+    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
     lake_address = load_settings().lake.resolve()

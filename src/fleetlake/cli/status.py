@@ -16,7 +16,8 @@ from fleetlake.errors import RecordsMissing
 from fleetlake.text.wording import age_in_words, counted
 
 if TYPE_CHECKING:
-    from fleetlake.monitoring.status import LakeStatus, StreamStatus
+    from fleetlake.monitoring.status import LakeStatus
+    from fleetlake.monitoring.streams import StreamStatus
 
 COLUMNS = ("endpoint", "rows", "newest event", "last load")
 STREAM_FIELDS = (
@@ -57,7 +58,8 @@ def status(
     from fleetlake.endpoints.relations import freshness_of
     from fleetlake.lake import open_lake
     from fleetlake.lake_address import DEMO_MARK
-    from fleetlake.monitoring.status import lake_now, lake_status
+    from fleetlake.monitoring.status import lake_status
+    from fleetlake.monitoring.streams import lake_now
     from fleetlake.settings import load_settings
 
     if as_json:
@@ -162,8 +164,8 @@ def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import DEFAULT_PROFILE, stream_name
+    from fleetlake.monitoring.proof import stream_faults
     from fleetlake.monitoring.push_status import push_faults
-    from fleetlake.planning.coverage import TOLERANCE
     from fleetlake.planning.retention import RetentionState
     from fleetlake.receiving.push_secrets import misnamed_signature_lines
     from fleetlake.settings import load_settings
@@ -181,36 +183,10 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_stale(stream, last_load):
             yield f"{name} was last loaded {age_in_words(stream.loaded_at, now)}: {load}."
-        if stream.complete_until and stream.complete_until > now + TOLERANCE:
-            until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
-            yield f"{name} is marked complete until {until}, in the future: {load} to correct it."
-        if stream.holes:
-            holes = counted(stream.holes, "hole")
-            yield f"{name} has {holes}: if no load is running, {load}."
-        if stream.absent:
-            gone = counted(stream.absent, "record")
-            yield (
-                f"{name} no longer lists {gone}, too many to be deletions: check the rights of the "
-                f"keys; if the list is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
-            )
-        if stream.quarantined:
-            refused = counted(stream.quarantined, "record")
-            yield f"{refused} of {name} could not be stored: see `fleetlake records quarantine`."
-        yield from _misfits(stream)
+        yield from stream_faults(stream, now)
     if found.pushes.dead_letters:
         letters = counted(found.pushes.dead_letters, "pushed message")
         yield f"{letters} could not be read: see `fleetlake records quarantine`."
-
-
-def _misfits(stream: "StreamStatus") -> Iterator[str]:
-    """Yield a line for each column that refused values."""
-    for misfit in stream.misfits:
-        command = misfit.command
-        then = f"run `{command}`" if command else "they are kept in `_extra`"
-        yield (
-            f"{counted(misfit.rows, 'value')} of {_name(stream)}.{misfit.column} did not fit the "
-            f"type {misfit.kind}, e.g. {misfit.example}: {then}."
-        )
 
 
 def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, FanOut, Mode, Moved
@@ -13,6 +11,9 @@ from fleetlake.lake.connection import Lake
 from fleetlake.planning.intervals import Interval
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import literal, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def is_current(endpoint: Endpoint) -> str:
@@ -46,7 +47,7 @@ def current_keys(
     )
 
 
-def lacks_current(lake: Lake, endpoint: Endpoint, keys: pa.Table, *, profile: str) -> bool:
+def lacks_current(lake: Lake, endpoint: Endpoint, keys: "pa.Table", *, profile: str) -> bool:
     """Return whether an account has current rows whose keys are not among these."""
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
     with lake.view("batch", keys):

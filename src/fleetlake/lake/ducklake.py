@@ -84,11 +84,15 @@ def newest_snapshot(lake: OpenLake) -> int:
     return int(newest)
 
 
+SNAPSHOT_ID = "select id from ducklake_current_snapshot('lake')"
+"""The snapshot that a transaction reads."""
+
+
 def read_snapshot(lake: OpenLake) -> tuple[int, str]:
     """Return the snapshot that the open transaction reads, and when it was made."""
     [(number, made_at)] = lake.rows(
         "select snapshot_id, snapshot_time::varchar from lake.snapshots() "
-        "where snapshot_id = (select id from ducklake_current_snapshot('lake'))"
+        f"where snapshot_id = ({SNAPSHOT_ID})"
     )
     return int(number), str(made_at)
 

@@ -5,15 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
-import pyarrow as pa
-
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
-
-_INSTANT = pa.timestamp("us", tz="UTC")
 
 WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
@@ -30,6 +26,8 @@ def proven_intervals(
     parameters = [profile, endpoint.name]
     if partitions is None:
         return _by_partition(lake.rows(f"{sql} order by start_at", parameters))
+    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
+
     with lake.view("asked", pa.table({"partition": pa.array(partitions, pa.string())})):
         sql = f"{sql} and partition in (select partition from asked) order by start_at"
         return _by_partition(lake.rows(sql, parameters))
@@ -45,13 +43,19 @@ def _by_partition(rows: Iterable[tuple[str, datetime, datetime]]) -> dict[str, l
     return proven
 
 
-def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[Interval]]]:
-    """Return the proven ranges by endpoint and partition, oldest first, from one query."""
+def all_proven_intervals(
+    lake: Lake, profile: str, only: Collection[str] | None = None
+) -> dict[str, dict[str, list[Interval]]]:
+    """Return the proven ranges by endpoint and partition, oldest first, from one query.
+
+    `only` names the endpoints, all by default.
+    """
+    where = "account_profile = ?" + (" and endpoint in (select unnest(?))" if only else "")
     rows: dict[str, list[tuple[str, datetime, datetime]]] = {}
     for endpoint, *row in lake.rows(
         "select endpoint, partition, start_at, end_at from meta.intervals "
-        "where account_profile = ? order by start_at",
-        [profile],
+        f"where {where} order by start_at",
+        [profile, [*only]] if only else [profile],
     ):
         rows.setdefault(endpoint, []).append((row[0], row[1], row[2]))
     return {endpoint: _by_partition(of_endpoint) for endpoint, of_endpoint in rows.items()}
@@ -130,7 +134,10 @@ def replace_intervals(
         )
     if not rows:
         return
-    schema = pa.schema([("partition", pa.string()), ("start_at", _INSTANT), ("end_at", _INSTANT)])
+    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
+
+    instant = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([("partition", pa.string()), ("start_at", instant), ("end_at", instant)])
     columns = [list(column) for column in zip(*rows, strict=True)]
     with lake.view("joined", pa.table(columns, schema=schema)):
         lake.execute(
@@ -179,11 +186,13 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
     """Advance the streams' watermarks in the open transaction; none moves back."""
     if not marks:
         return
+    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
+
     members = {
         "account_profile": [mark.profile for mark in marks],
         "endpoint": [mark.endpoint for mark in marks],
         "load_id": pa.array([mark.load_id for mark in marks], pa.string()),
-        "watermark_at": pa.array([mark.newest for mark in marks], _INSTANT),
+        "watermark_at": pa.array([mark.newest for mark in marks], pa.timestamp("us", tz="UTC")),
         "list_digest": pa.array([m.held and m.held.digest for m in marks], pa.string()),
         "list_snapshot": pa.array([m.held and m.held.snapshot for m in marks], pa.int64()),
     }
@@ -330,15 +339,18 @@ def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> No
     """Record finished reads by profile and endpoint, in the open transaction."""
     if not reads:
         return
+    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
+
+    instant = pa.timestamp("us", tz="UTC")
     unsettled = [read.unsettled for _, _, read in reads]
     members = {
         "account_profile": [profile for profile, _, _ in reads],
         "endpoint": [endpoint for _, endpoint, _ in reads],
         "shard": [read.shard for _, _, read in reads],
-        "final_until": pa.array([tail and tail.start for tail in unsettled], _INSTANT),
-        "read_until": pa.array([tail and tail.end for tail in unsettled], _INSTANT),
-        "swept_at": pa.array([read.swept_at for _, _, read in reads], _INSTANT),
-        "wanted_from": pa.array([read.wanted_from for _, _, read in reads], _INSTANT),
+        "final_until": pa.array([tail and tail.start for tail in unsettled], instant),
+        "read_until": pa.array([tail and tail.end for tail in unsettled], instant),
+        "swept_at": pa.array([read.swept_at for _, _, read in reads], instant),
+        "wanted_from": pa.array([read.wanted_from for _, _, read in reads], instant),
     }
     with lake.view("new_reads", pa.table(members)):
         lake.execute(

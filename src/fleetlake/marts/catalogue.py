@@ -31,6 +31,10 @@ sources:
     tables:
 """
 
+_REF = re.compile(r"""\bref\(\s*(?:["']\w+["']\s*,\s*)?["'](\w+)["']""")
+_SOURCE = re.compile(r"""\bsource\(\s*["'](\w+)["']\s*,\s*["'](\w+)["']""")
+_MACRO = re.compile(r"{%-?\s*macro\s+(\w+)\(.*?{%-?\s*endmacro", re.DOTALL)
+
 Description = tuple[str, dict[str, str]]
 """What a table holds, and what each of its columns means."""
 
@@ -71,6 +75,49 @@ def _sources() -> Iterator[tuple[str, dict[str, Any]]]:
         for source in parse_yaml(path.read_text(encoding="utf-8"))["sources"]:
             for table in source["tables"]:
                 yield f"{source['name']}.{table['name']}", table.get("config", {})
+
+
+def sources_of(model: str) -> frozenset[str] | None:
+    """Return the source tables that a model rests on, as `schema.table`; None if it is not one.
+
+    They follow from the `ref` and `source` of its file, of the macros named there, and so on.
+
+    >>> sorted(sources_of("stg_users"))
+    ['raw.users']
+    """
+    return _sources_of(model, own_sql())
+
+
+@cache
+def _sources_of(model: str, own: Path | None) -> frozenset[str] | None:
+    file = _files(own, "models").get(model)
+    if file is None:
+        return None
+    waiting, seen, found = [file.read_text("utf-8")], set[str](), set[str]()
+    while waiting:
+        text = waiting.pop()
+        found.update(map(".".join, _SOURCE.findall(text)))
+        for name in _REF.findall(text):
+            found |= _sources_of(name, own) or set()
+        macros = _macros(own)
+        named = {word for word in re.findall(r"\w+", text) if word in macros} - seen
+        waiting += [macros[name] for name in named]
+        seen |= named
+    return frozenset(found)
+
+
+@cache
+def _macros(own: Path | None) -> dict[str, str]:
+    """Return the text of each macro of our project and the user's, by name."""
+    texts = (file.read_text("utf-8") for file in _files(own, "macros").values())
+    return {found[1]: found[0] for text in texts for found in _MACRO.finditer(text)}
+
+
+@cache
+def _files(own: Path | None, part: str) -> dict[str, Path]:
+    """Return the SQL files of a part of our project and of the user's, by the file's name."""
+    folders = [folder / part for folder in (project_folder(), own) if folder]
+    return {file.stem: file for folder in folders for file in folder.rglob("*.sql")}
 
 
 def mart_table() -> str:

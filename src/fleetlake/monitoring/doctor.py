@@ -59,7 +59,7 @@ from fleetlake.monitoring.push_status import (
     push_statuses,
     require_whole_journal,
 )
-from fleetlake.monitoring.status import lake_now
+from fleetlake.monitoring.streams import lake_now
 from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.receiving.push_secrets import misnamed_signature
 from fleetlake.service.client import Client

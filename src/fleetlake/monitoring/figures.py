@@ -23,7 +23,8 @@ from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.ducklake import storage
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.project import deployments_file, project_folder
-from fleetlake.monitoring.status import LakeStatus, lake_now, lake_status
+from fleetlake.monitoring.status import LakeStatus, lake_status
+from fleetlake.monitoring.streams import lake_now
 from fleetlake.planning.coverage import SWEEP
 from fleetlake.publishing.snapshot_folders import description_of, published_folder
 from fleetlake.settings import Settings

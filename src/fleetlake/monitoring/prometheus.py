@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
 from fleetlake.monitoring.push_status import PushStatus, push_counts
-from fleetlake.monitoring.status import StreamStatus
+from fleetlake.monitoring.streams import StreamStatus
 
 STREAM = ("profile", "endpoint")
 Value = float | int | None

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -46,8 +47,13 @@ _MAY_CALL = {
 }
 """Table functions that read what DuckDB's own limits allow; a new one is refused until listed."""
 
+_READS_FILES = {"glob", "parquet_scan", *READ_FUNCTIONS}
 _BARRED = {METADATA, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
+_TABLES = """
+SELECT lower(schema_name), lower(table_name) FROM duckdb_tables() WHERE database_name = 'lake'
+UNION SELECT lower(schema_name), lower(view_name) FROM duckdb_views() WHERE database_name = 'lake'
+"""
 _PARTS = ("catalog_name", "schema_name", "table_name")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _TEMPORARY = re.compile(
@@ -118,6 +124,55 @@ def require_reading(
         found = next(_named(tree, barred), None)
     if found:
         raise _refused(found)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What SQL reads: tables as `schema.table`, and `beyond` them files, changes, old snapshots."""
+
+    tables: frozenset[str]
+    beyond: frozenset[str] = frozenset()
+
+
+def tables_read(lake: Lake, sql: str) -> Reads:
+    """Return what a user's SQL reads, as DuckDB's parser finds it; rather too much than too little.
+
+    A name without a schema counts as the table of this name in any schema. Where DuckDB gives no
+    syntax tree, each name of a table in the text counts. Raises: duckdb.Error for a syntax error.
+    """
+    tables, beyond, unclear = set[str](), set[str](), set[str]()
+    texts = list[str]()
+    for statement in lake.connection.extract_statements(sql):
+        kind, text = statement.type.name, statement.query
+        if kind == "CREATE" and (found := _TEMPORARY.match(text)):
+            kind, text = "SELECT", found[1]
+        tree = _tree(lake.connection, text) if kind == "SELECT" else None
+        if tree is None:
+            texts += [] if kind in {"EXPLAIN", "TRANSACTION"} else [text or sql]
+            continue
+        nodes = [*_nodes(tree)]
+        own = {str(one["key"]).lower() for node in nodes for one in _named_queries(node)}
+        for node in nodes:
+            if node.get("type") == "TABLE_FUNCTION":
+                name = str(node.get("function", {}).get("function_name", "")).lower()
+                beyond |= {name} if name in _READS_FILES or "parquet" in name else set()
+            elif node.get("type") == "BASE_TABLE":
+                schema, name = (str(node.get(part, "")).lower() for part in _PARTS[1:])
+                beyond |= {"AT"} if node.get("at_clause") else set()
+                beyond |= {name} if not schema and name.endswith(".parquet") else set()
+                tables |= {f"{schema}.{name}"} if schema else set()
+                unclear |= {name} - own if not schema else set()
+    if texts or unclear:
+        for schema, name in lake.rows(_TABLES):
+            if name in unclear or any(_holds(text, name) for text in texts):
+                tables.add(f"{schema}.{name}")
+    return Reads(frozenset(tables), frozenset(beyond))
+
+
+def _named_queries(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the queries that a node of a syntax tree gives names, by WITH."""
+    found = node.get("cte_map")
+    return found["map"] if isinstance(found, dict) else []
 
 
 def is_refusal(error: duckdb.Error) -> bool:
