@@ -4,197 +4,129 @@ from collections.abc import Mapping, Sequence
 
 from fleetlake.cli.command_group import CommandOnDemand
 
-_RECORDS = (
-    CommandOnDemand(
-        "fleetlake.cli.gaps:gaps",
-        "List or acknowledge time ranges that the service deleted before they were read.",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.quarantine:quarantine",
-        "List, show, retry or acknowledge records that could not be stored in their table.",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.columns:columns",
-        "List members that the service added, promote one to a column, demote it, or retype a "
-        "column.",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.verify:verify",
-        "Read a range again and compare its keys with the lake, without writing anything.",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.audit_trail:events",
-        "List the lake's audit trail: what was found, repaired or removed on purpose, when and "
-        "by whom.",
-    ),
-)
-
-_PREFECT = (
-    CommandOnDemand(
-        "fleetlake.cli.prefect.server:server",
-        "Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.prefect.setup:setup",
-        "Register work pool, deployments and automations with a Prefect server.",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.prefect.worker:worker",
-        "Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal).",
-    ),
-    CommandOnDemand(
-        "fleetlake.cli.prefect.up:up",
-        "Run Prefect's server, a worker and all schedules over a simulated service until stopped.",
-    ),
-)
-
-HEADINGS: Mapping[str, tuple[CommandOnDemand, ...]] = {
-    "Try": (
-        CommandOnDemand(
-            "fleetlake.cli.demo:demo",
-            "Simulate a service, have alerts pushed, load everything, build the marts and publish "
-            "them.",
+_GROUPS = {
+    "records": {
+        "gaps": "List or acknowledge time ranges that the service deleted before they were read.",
+        "quarantine": (
+            "List, show, retry or acknowledge records that could not be stored in their table."
         ),
-        CommandOnDemand(
-            "fleetsim.command:simulate",
-            "Serve a simulated fleet over HTTP, as the real service would, until stopped.",
+        "columns": (
+            "List members that the service added, promote one to a column, demote it, or retype "
+            "a column."
         ),
-    ),
-    "Load": (
-        CommandOnDemand(
-            "fleetlake.cli.init:init",
-            "Create a project: settings, schedules, and a folder for marts of your own.",
+        "verify": (
+            "Read a range again and compare its keys with the lake, without writing anything."
         ),
-        CommandOnDemand(
-            "fleetlake.cli.ingest:ingest",
-            "Copy everything new from the service into the lake.",
+        "fleetlake.cli.audit_trail:events": (
+            "List the lake's audit trail: what was found, repaired or removed on purpose, when "
+            "and by whom."
         ),
-        CommandOnDemand(
-            "fleetlake.cli.backfill:backfill",
-            "Read a past range again and store the records that were missing.",
+    },
+    "prefect": {
+        "prefect.server": "Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).",
+        "prefect.setup": "Register work pool, deployments and automations with a Prefect server.",
+        "prefect.worker": (
+            "Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal)."
         ),
-        CommandOnDemand(
-            "fleetlake.cli.receive:receive",
-            "Receive pushed alerts at POST /push until stopped.",
+        "prefect.up": (
+            "Run Prefect's server, a worker and all schedules over a simulated service until "
+            "stopped."
         ),
-    ),
-    "Look": (
-        CommandOnDemand(
-            "fleetlake.cli.status:status",
-            "Report what is missing and what to do about it, then each stream.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.findings:findings",
-            "List what needs a person; acknowledge, snooze, assign or comment it.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.metric:metric",
-            "Print metrics, such as availability or failovers, by carrier, group or time.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.query:query",
-            "Run read-only SQL on the lake, also while an ingest is running.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.shell:shell",
-            "Query the lake interactively and read-only, also while an ingest is running.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.track:track",
-            "Print where a vehicle was on one day, as GPX or GeoJSON.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.dashboard:dashboard",
-            "Serve pages about the fleet, over the newest published snapshot, until stopped.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.report:report",
-            "Write the dashboard's pages as one HTML file that opens without a server or internet.",
-        ),
-    ),
-    "Marts": (
-        CommandOnDemand(
-            "fleetlake.cli.build:build",
-            "Build staging views and marts with dbt, and run their data tests.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.publish:publish",
-            "Publish the marts as Parquet, with a DuckDB file of views that needs no extension.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.docs:docs",
-            "Write one HTML page that describes all models, their columns, tests and lineage.",
-        ),
-    ),
-    "Outlets": (
-        CommandOnDemand(
-            "fleetlake.cli.export:export",
-            "Copy tables of the lake to a database, to files or to another table format.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.notify:notify",
-            "Tell people about new findings, by mail or chat, each once.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.metrics:metrics",
-            "Print the lake's figures as Prometheus metrics.",
-        ),
-    ),
-    "Alerts": (
-        CommandOnDemand(
-            "fleetlake.cli.alerts:alerts",
-            "Have alerts pushed within seconds, manage alert rules and push destinations at the "
-            "service, and watch alerts arrive.",
-        ),
-    ),
-    "Keep": (
-        CommandOnDemand(
-            "fleetlake.cli.maintain:maintain",
-            "Merge small files, expire old snapshots, remove unused files and rows past their "
-            "retention.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.backup:backup",
-            "Copy the lake to a folder or an object store while loads go on.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.restore:restore",
-            "Make a lake from a backup, in a new or empty folder.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.erase:erase",
-            "Remove a device, a person or an account from the lake, its marts and its known "
-            "copies.",
-        ),
-        CommandOnDemand(
-            "records",
-            "List lost ranges, quarantined records, unknown members and the audit trail, and "
-            "compare records with the service.",
-            _RECORDS,
-        ),
-    ),
-    "Repair": (
-        CommandOnDemand(
-            "fleetlake.cli.doctor:doctor",
-            "Check packages, settings, lake, disk, keys and service, and say what to fix.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.check:check",
-            "Check the lake's catalog and files for damage, while loads go on.",
-        ),
-        CommandOnDemand(
-            "fleetlake.cli.repair:repair",
-            "Repair a damaged lake: report what was lost, and read it again from the service.",
-        ),
-    ),
-    "Prefect": (
-        CommandOnDemand(
-            "prefect",
-            "Run flows on a schedule: a Prefect server, its set-up, a worker, or all of them.",
-            _PREFECT,
-        ),
-    ),
+    },
 }
+_LISTED = {
+    "Try": {
+        "demo": (
+            "Simulate a service, have alerts pushed, load everything, build the marts and "
+            "publish them."
+        ),
+        "fleetsim.command:simulate": (
+            "Serve a simulated fleet over HTTP, as the real service would, until stopped."
+        ),
+    },
+    "Load": {
+        "init": "Create a project: settings, schedules, and a folder for marts of your own.",
+        "ingest": "Copy everything new from the service into the lake.",
+        "backfill": "Read a past range again and store the records that were missing.",
+        "receive": "Receive pushed alerts at POST /push until stopped.",
+    },
+    "Look": {
+        "status": "Report what is missing and what to do about it, then each stream.",
+        "findings": "List what needs a person; acknowledge, snooze, assign or comment it.",
+        "metric": "Print metrics, such as availability or failovers, by carrier, group or time.",
+        "query": "Run read-only SQL on the lake, also while an ingest is running.",
+        "shell": "Query the lake interactively and read-only, also while an ingest is running.",
+        "track": "Print where a vehicle was on one day, as GPX or GeoJSON.",
+        "dashboard": (
+            "Serve pages about the fleet, over the newest published snapshot, until stopped."
+        ),
+        "report": (
+            "Write the dashboard's pages as one HTML file that opens without a server or internet."
+        ),
+    },
+    "Marts": {
+        "build": "Build staging views and marts with dbt, and run their data tests.",
+        "publish": (
+            "Publish the marts as Parquet, with a DuckDB file of views that needs no extension."
+        ),
+        "docs": "Write one HTML page that describes all models, their columns, tests and lineage.",
+    },
+    "Outlets": {
+        "export": "Copy tables of the lake to a database, to files or to another table format.",
+        "notify": "Tell people about new findings, by mail or chat, each once.",
+        "metrics": "Print the lake's figures as Prometheus metrics.",
+    },
+    "Alerts": {
+        "alerts": (
+            "Have alerts pushed within seconds, manage alert rules and push destinations at the "
+            "service, and watch alerts arrive."
+        ),
+    },
+    "Keep": {
+        "maintain": (
+            "Merge small files, expire old snapshots, remove unused files and rows past their "
+            "retention."
+        ),
+        "backup": "Copy the lake to a folder or an object store while loads go on.",
+        "restore": "Make a lake from a backup, in a new or empty folder.",
+        "erase": (
+            "Remove a device, a person or an account from the lake, its marts and its known copies."
+        ),
+        "records": (
+            "List lost ranges, quarantined records, unknown members and the audit trail, and "
+            "compare records with the service."
+        ),
+    },
+    "Repair": {
+        "doctor": "Check packages, settings, lake, disk, keys and service, and say what to fix.",
+        "check": "Check the lake's catalog and files for damage, while loads go on.",
+        "repair": (
+            "Repair a damaged lake: report what was lost, and read it again from the service."
+        ),
+    },
+    "Prefect": {
+        "prefect": (
+            "Run flows on a schedule: a Prefect server, its set-up, a worker, or all of them."
+        ),
+    },
+}
+
+
+def _commands(summaries: Mapping[str, str]) -> tuple[CommandOnDemand, ...]:
+    """Return commands by target; without a colon it is a group, or a module in `cli`."""
+    return tuple(
+        CommandOnDemand(_target(place), summary, _commands(_GROUPS.get(place, {})))
+        for place, summary in summaries.items()
+    )
+
+
+def _target(place: str) -> str:
+    if place in _GROUPS or ":" in place:
+        return place
+    return f"fleetlake.cli.{place}:{place.rpartition('.')[2]}"
+
+
+HEADINGS = {heading: _commands(summaries) for heading, summaries in _LISTED.items()}
 """The summary is the first paragraph of a command's own help."""
 
 MOVED: Mapping[str, tuple[str, str]] = {
