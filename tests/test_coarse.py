@@ -20,7 +20,7 @@ NAMES_NOBODY = frozenset(
     re.findall(
         r"\w+",
         """account_profile action_type activity_id actor_type adapter alert_type arrived_by_trip_id
-    attention_id parent_id mart reason
+    alert_id attention_id parent_id mart reason
     battery_id carrier carrier_code carriers cause_reason cause_type cell_id charge_status check_id
     health_category
     config_status connection_state device_type endpoint episode_id event_id event_type

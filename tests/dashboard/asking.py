@@ -8,6 +8,14 @@ import httpx
 from starlette.applications import Starlette
 
 HOST = "http://127.0.0.1:8710"
+NEEDED = {
+    "router": 1_000_001,
+    "day": "2026-11-18",
+    "at": "2026-11-18T12:00:00Z",
+    "table": "trips",
+    "episode": "episode_id 3",
+}
+"""A value of each parameter that a panel needs."""
 
 
 async def answer_of(

@@ -179,7 +179,9 @@ def test_a_csv_for_spreadsheets_holds_no_formula(app):
 def test_a_page_escapes_what_its_address_says(app, slug):
     hostile = "\"><script>alert('x')</script>"
 
-    page = ask(app, f"/{slug}", dict.fromkeys(("router", "last", "account", "from"), hostile))
+    page = ask(
+        app, f"/{slug}", dict.fromkeys(("router", "episode", "last", "account", "from"), hostile)
+    )
 
     assert page.status_code == 200
     assert "<script>alert" not in page.text

@@ -22,18 +22,11 @@ from fleetlake.dashboard.panels import BY_DEVICE, dashboard_pages
 from fleetlake.dashboard.parameters import PARAMETERS
 from fleetlake.marts.catalogue import marts
 from fleetlake.marts.sql_project import project_folder
-from tests.dashboard.asking import ask, rows_of
+from tests.dashboard.asking import NEEDED, ask, rows_of
 from tests.dashboard.world import NOW, ROUTERS, account_of, group_of
 
 PANELS = [panel for page in dashboard_pages().values() for panel in page.panels.values()]
 FILTERED = [(panel, name) for panel in PANELS for name in panel.filters]
-NEEDED = {
-    "router": 1_000_001,
-    "day": "2026-11-18",
-    "at": "2026-11-18T12:00:00Z",
-    "table": "trips",
-    "episode": "episode_id 3",
-}
 NOBODY = {
     "account": 9,
     "group": 9,

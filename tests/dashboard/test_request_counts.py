@@ -46,7 +46,12 @@ def test_every_other_address_needs_the_token(world, path):
 
 def test_the_metrics_count_requests_by_page_and_status_and_time_queries(world):
     app = guarded(world)
-    for path in ("/now", "/api/failover/episodes", "/api/failover/nothing", "/api/alerts/rows.csv"):
+    for path in (
+        "/now",
+        "/api/failover/episodes",
+        "/api/failover/nothing",
+        "/api/alerts/single.csv",
+    ):
         ask(app, path, headers=BEARER)
     ask(app, "/api/failover/episodes")  # without the token
     ask(app, f"/{NAMES[0]}", headers=BEARER)

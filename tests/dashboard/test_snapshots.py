@@ -19,10 +19,9 @@ from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import read_report
 from fleetlake.dashboard.web_app import create_dashboard
 from fleetlake.publishing.layout import coarse_columns
-from tests.dashboard.asking import answer_of, ask, rows_of
+from tests.dashboard.asking import NEEDED, answer_of, ask, rows_of
 from tests.dashboard.world import World
 
-NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z", "table": "trips"}
 SOME = ("device_inventory", "failover_episodes", "failover_now", "location_latest", "battery_risk")
 COUNT = "select count(*) as rows from failover_episodes"
 ENDLESS = "select count(*) as n from range(1000000) a, range(1000000) b"

@@ -151,7 +151,7 @@ def asked(client: httpx.Client, path: str, given: Mapping[str, str]) -> float:
     return time.monotonic() - began
 
 
-EXPORTS = ("/api/alerts/rows.csv", "/api/changes/events.parquet", "/api/failover/episodes.csv")
+EXPORTS = ("/api/alerts/single.csv", "/api/changes/events.parquet", "/api/failover/episodes.csv")
 
 
 def export(client: httpx.Client, path: str) -> tuple[int, float]:
