@@ -521,6 +521,44 @@ def tables_work(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "a wrong panel of an own page says so", "is_right": is_said}
 
 
+CHANGES = (
+    ({"value": 14, "earlier": 7}, "100 % more (7 before)"),
+    ({"value": 7, "earlier": 14}, "50 % less (14 before)"),
+    ({"value": 7, "earlier": 7}, "as much as before (7 before)"),
+    ({"value": 0, "earlier": 0}, "as before (0 before)"),
+    ({"value": 5, "earlier": 0}, "0 before"),
+    (
+        {"value": 14, "earlier": 2, "known_days_before": 2},
+        "100 % more a day (2 before in 2 known days)",
+    ),
+    (
+        {"value": 3, "earlier": 1, "known_days": 3, "known_days_before": 1},
+        "as much a day as before (1 before in 1 known day)",
+    ),
+    (
+        {"value": 99.5, "earlier": 99.75, "is_sum": False, "unit": "%"},
+        "\u22120.25 points (99.75 % before)",
+    ),
+    ({"value": 5, "earlier": None, "known_days_before": 0}, "nothing known before"),
+    ({"value": None, "earlier": 5}, "not known"),
+)
+"""Figures of two weeks, and how they differ in words."""
+
+
+def changes_said(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what the page says of a figure and of the one before."""
+    watched.open("/compare?last=7d")
+    week = {"unit": "", "is_sum": True, "days": 7, "known_days": 7, "known_days_before": 7}
+    said = watched.page.evaluate(
+        "async (rows) => { const { changeOf } = await import('/static/changes.js');"
+        " return rows.map((row) => changeOf(row).change); }",
+        [week | row for row, _ in CHANGES],
+    )
+    cards = watched.page.locator("#changes .card").count()
+    is_right = said == [words for _, words in CHANGES] and cards == 5
+    yield {"act": "a change is said in words", "is_right": is_right, "said": said}
+
+
 def main() -> None:
     """Look at every page, do what people do, and print it."""
     url, archive, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
@@ -550,6 +588,7 @@ def main() -> None:
             news_arrives(watched),
             numbers(watched),
             tables_work(watched),
+            changes_said(watched),
             tiles(tiled),
         )
         report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)

@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app as commands
+from fleetlake.dashboard.metric_panels import MetricPanel
 from fleetlake.dashboard.open_snapshots import OpenSnapshots
 from fleetlake.dashboard.page_checks import check_own_pages, faults_of
-from fleetlake.dashboard.page_format import PANEL_KEYS, RESERVED_NAMES, RESERVED_SLUGS
+from fleetlake.dashboard.page_format import METRIC_KEYS, PANEL_KEYS, RESERVED_NAMES, RESERVED_SLUGS
 from fleetlake.dashboard.page_shell import page_html
 from fleetlake.dashboard.panels import DashboardPage, Panel, dashboard_pages
 from fleetlake.dashboard.report import read_report
@@ -71,6 +72,22 @@ def test_an_own_page_is_in_the_menu_and_the_report_and_answers_its_filters(proje
     )
     assert sum(row["alerts"] for row in some) < sum(row["alerts"] for row in every)
     assert "Alerts by type" in report
+    assert check_own_pages(Settings(published=world.published)) == "1 page checked"
+
+
+def test_a_panel_of_metrics_needs_no_sql_and_takes_the_filters_that_fit(project, app, world):
+    (project / "mine.toml").write_text(
+        'title = "Mine"\n[panels.mine]\ntitle = "Alerts"\nmetrics = ["alerts"]\n'
+        'by = ["alert_type"]\n'
+    )
+    found = {row["alert_type"]: row["alerts"] for row in rows_of(ask(app, "/api/mine/mine"))}
+    some = ask(app, "/api/mine/mine", {"router": 1_000_001, "carrier": "x", "from": "2026-11-18"})
+
+    assert found == dict(
+        world.sql("select alert_type, sum(alerts)::int from alert_volume group by all")
+    )
+    assert some.json()["applied"] == ["router", "carrier", "from"]
+    assert rows_of(some) == []
     assert check_own_pages(Settings(published=world.published)) == "1 page checked"
 
 
@@ -135,6 +152,17 @@ WRONG = {
         "Did you mean account?",
     ),
     "an unknown key of the page": ("colour = 1\n" + GOOD, "key 'colour'", "There is no key"),
+    "an unknown metric": (
+        'title = "x"\n[panels.x]\ntitle = "x"\nmetrics = ["alert"]\n',
+        "panel 'x', key 'sql'",
+        "Did you mean alerts?",
+    ),
+    "metrics side by side by a dimension": (
+        'title = "x"\n[panels.x]\ntitle = "x"\nmetrics = ["alerts", "failovers"]\n'
+        'by = ["router"]\nis_compared = true\n',
+        "panel 'x', key 'sql'",
+        "shows one metric",
+    ),
     "no panel": ('title = "Empty"', "key 'panels'", "missing"),
     "a panel that is no table": ('title = "x"\n[panels]\na = 1', "panel 'a'", "[panels.a]"),
     "a panel's name": (panel().replace("mine]", "content]"), "panel 'content'", "Rename"),
@@ -220,7 +248,8 @@ def test_the_reserved_names_are_those_of_the_addresses_and_of_the_page(app):
 
     assert {name for name in routes if name.isalpha()} <= RESERVED_SLUGS
     assert named <= RESERVED_NAMES | {"routers"}
-    assert {*PANEL_KEYS} == {*Panel.__dataclass_fields__} - {"page", "name", "fault"}
+    assert {*PANEL_KEYS, "metrics"} == {*Panel.__dataclass_fields__} - {"page", "name", "fault"}
+    assert {*METRIC_KEYS} == {*MetricPanel.__dataclass_fields__}
 
 
 def test_before_a_snapshot_doctor_checks_the_files_and_says_what_it_did_not_check(

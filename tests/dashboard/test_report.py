@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import date
-from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
@@ -14,7 +13,6 @@ from fleetlake.dashboard import report_files
 from fleetlake.dashboard.open_snapshots import PublishedSnapshot
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import Report, bundled, read_report
-from fleetlake.dashboard.report_changes import FIGURES, change_in_words
 from fleetlake.dashboard.report_files import (
     dated_reports,
     remove_reports,
@@ -62,102 +60,45 @@ def test_a_report_holds_what_the_dashboard_shows_for_the_same_time(held, app):
     assert held["given"] == {"last": "7d"}
 
 
-class Page(HTMLParser):
-    """The texts of the first page of a report: its figures with title and change, its sentences."""
-
-    def __init__(self, report):
-        super().__init__()
-        self.tags, self.texts = [], {"dt": [], "dd": [], "li": [], "p": []}
-        [first] = re.findall(r'<section id="changes">.*?</section>', report, re.DOTALL)
-        self.feed(first)
-
-    def handle_starttag(self, tag, _attrs):
-        self.tags.append(tag)
-
-    def handle_data(self, data):
-        self.texts.get(self.tags[-1], []).append(data)
-
-    @property
-    def figures(self):
-        values = iter(self.texts["dd"])
-        return dict(zip(self.texts["dt"], zip(values, values, strict=True), strict=True))
-
-
 LAST, BEFORE = ("2026-11-13", "2026-11-20"), ("2026-11-06", "2026-11-13")
 SUMS = {
     "Availability": "100 * sum(primary_s + backup_s) / sum(known_s)"
     " from wan_availability_daily where wan_date",
-    "Failovers": "sum(episodes_started) from failover_daily where failover_date",
-    "Data on backup": "sum(backup_bytes) / 1e6 from failover_daily where failover_date",
+    "Failovers": "count(*) from failover_episodes where started_at",
+    "Data on backup": "coalesce(sum(backup_bytes), 0) from failover_episodes where started_at",
     "Alerts": "sum(alerts) from alert_volume where alert_date",
+    "Data": "sum(total_bytes) from data_usage_daily where usage_date",
 }
 
 
-def test_the_first_page_compares_five_figures_of_a_week_with_the_week_before(report, world):
-    page = Page(report)
+def test_the_first_page_compares_five_figures_of_a_week_with_the_week_before(report, held, world):
+    told = held["answers"]["/api/compare/changes"]["values"]
 
     def summed(name, days):
         between = f">= '{days[0]}' and {SUMS[name].split()[-1]} < '{days[1]}'"
-        return float(world.sql(f"select {SUMS[name]} {between}")[0][0])
+        return pytest.approx(float(world.sql(f"select {SUMS[name]} {between}")[0][0]))
 
-    assert page.texts["p"] == [
-        "2026-11-13 to 2026-11-19, compared with 2026-11-06 to 2026-11-12 (UTC days)."
+    assert "<h2>What changed since last week</h2>" in report
+    assert report.index("What changed since") < report.index("Appendix: ")
+    assert [told[name][0] for name in ("since_date", "last_date", "before_date", "days")] == [
+        *("2026-11-13", "2026-11-19", "2026-11-06", 7)
     ]
-    assert [*page.figures] == [*SUMS, "New attention"]
-    for name in SUMS:
-        value, change = page.figures[name]
-        unit = {"Availability": ".2f", "Data on backup": ",.1f"}.get(name, ",.0f")
-        assert value.split()[0] == f"{summed(name, LAST):{unit}}"
-        assert f"{summed(name, BEFORE):{unit}}" in change
-    [(is_open, new)] = world.sql(
-        "select count(*), count(*) filter (since_at >= '2026-11-13') from attention"
-    )
-    assert page.figures["New attention"] == (str(new), f"of {is_open}")
-    assert len(page.texts["li"]) == len(page.figures)
-    [(most, count)] = world.sql(
-        "select alert_type, sum(alerts)::int from alert_volume where alert_date between"
-        " '2026-11-13' and '2026-11-19' group by 1 order by 2 desc, 1 limit 1"
-    )
-    assert f"most: {most} ({count:,})" in page.texts["li"][3]
+    assert told["figure"] == [*SUMS]
+    assert told["value"] == [summed(name, LAST) for name in SUMS]
+    assert told["earlier"] == [summed(name, BEFORE) for name in SUMS]
+    assert told["is_sum"] == [False, True, True, True, True]
 
 
-@pytest.mark.parametrize(
-    ("now", "then", "words"),
-    [
-        ((14, 7), (7, 7), "100 % more (7 before)"),
-        ((7, 7), (14, 7), "50 % less (14 before)"),
-        ((7, 7), (7, 7), "as many as before (7 before)"),
-        ((0, 7), (0, 7), "as before (0 before)"),
-        ((5, 7), (0, 7), "0 before"),
-        ((14, 7), (2, 2), "100 % more a day (2 before in 2 known days)"),
-        ((3, 3), (1, 1), "as many a day as before (1 before in 1 known day)"),
-    ],
-)
-def test_a_change_is_said_in_words_and_by_day_where_days_are_missing(now, then, words):
-    failovers = next(figure for figure in FIGURES if figure.title == "Failovers")
-
-    assert change_in_words(failovers, now, then, 7) == words
-
-
-def test_a_share_changes_by_points():
-    availability = FIGURES[0]
-
-    assert (
-        change_in_words(availability, (99.5, 7), (99.75, 3), 7) == "-0.25 points (99.75 % before)"
-    )
-
-
-def test_the_first_page_says_what_an_incomplete_snapshot_cannot_say(tmp_path):
+def test_the_first_page_of_an_incomplete_snapshot_says_what_is_missing(tmp_path):
     world = World(tmp_path)
     world.publish(only=("alert_volume",))
-    page = Page(read_report(world.published, last="30d").html)
 
-    assert page.figures["Alerts"][1] == "nothing known before"
-    assert {page.figures[name] for name in page.figures if name != "Alerts"} == {
-        ("?", "not published")
-    }
-    assert "Failovers: The published snapshot has no failover_daily" in page.texts["li"][1]
-    assert "2026-10-21 to 2026-11-19" in page.texts["p"][0]
+    report = read_report(world.published, last="30d").html
+
+    assert "What changed in 30 days" in report
+    said = held_in(report)["answers"]["/api/compare/changes"]["what"]
+    assert "The published snapshot has no " in said
+    assert "wan_availability_daily" in said
 
 
 def test_a_report_may_run_its_own_scripts_and_make_no_request(report):

@@ -6,6 +6,7 @@ from functools import cache
 
 from fleetlake.dashboard.panels import Panel
 from fleetlake.marts.catalogue import mart_meanings, marts
+from fleetlake.semantic_layer import metrics
 
 _KINDS = (
     (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
@@ -125,13 +126,18 @@ def kind_of(name: str, arrow_type: str) -> str:
 
 
 def label_of(name: str) -> str:
-    """Return the heading of a column: its name in words, without the unit.
+    """Return the heading of a column: a metric's own, or its name in words, without the unit.
 
     >>> label_of("primary_available_pct"), label_of("ip_address"), label_of("alert_date")
     ('Primary available', 'IP address', 'Day')
     """
     if name in _LABELS:
         return _LABELS[name]
+    for start, heading in (("earlier_", "Before"), ("more_", "More")):
+        if name.startswith(start) and name.removeprefix(start) in metrics():
+            return heading
+    if name in metrics():
+        return metrics()[name].label
     if name.endswith("_date") and name != "month_date":
         return "Day"
     words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
@@ -149,6 +155,13 @@ def origin_of(panel: Panel, column: str) -> tuple[str, str]:
     if declared := panel.of.get(column):
         mart, _, name = declared.split(",")[0].partition(".")
         return declared, _meanings().get(mart, {}).get(name, "")
+    if panel.metrics:
+        asked = panel.metrics.metrics
+        name = column.removeprefix("earlier_").removeprefix("more_")
+        if name in asked:
+            return f"{metrics()[name].marts[0]}, metric {name}", metrics()[name].about
+        if panel.metrics.is_compared and not panel.metrics.by:
+            return f"{panel.marts[0]}, metrics {', '.join(asked)}", "A figure and its period."
     for mart in panel.marts:
         if column in _meanings().get(mart, {}):
             return f"{mart}.{column}", _meanings()[mart][column]

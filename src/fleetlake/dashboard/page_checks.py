@@ -108,7 +108,9 @@ def _columns(panel: Panel, names: tuple[str, ...], snapshot: PublishedSnapshot) 
 
 
 def _tables_read(panel: Panel, snapshot: PublishedSnapshot) -> set[str]:
-    """Return the tables that a query names, as DuckDB parses it."""
+    """Return the tables that a query names, as DuckDB parses it; none of metrics."""
+    if panel.metrics:
+        return set()
     sql = panel.sql.replace("{filters}", "").replace("{order}", "")
     parsed = snapshot.rows("select json_serialize_sql($sql) as tree", {"sql": sql})
     tree = json.loads(parsed.column("tree")[0].as_py())

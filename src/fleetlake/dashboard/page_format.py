@@ -36,7 +36,7 @@ PAGE_KEYS: Mapping[str, type] = {
     "filters": list,
     "panels": dict,
 }
-PANEL_KEYS: Mapping[str, type] = {
+PANEL_KEYS: dict[str, type] = {
     "title": str,
     "sql": str,
     "marts": list,
@@ -54,9 +54,13 @@ PANEL_KEYS: Mapping[str, type] = {
     "of": dict,
     "draw": dict,
 }
+METRIC_KEYS: dict[str, type] = {"metrics": list, "by": list, "grain": str, "is_compared": bool}
+"""Keys of a panel that shows metrics instead of the rows of its own SQL."""
+
 KINDS: Mapping[str, tuple[str, ...]] = {
     "table": (),
     "cards": (),
+    "changes": (),
     "facts": (),
     "bars": ("label", "value"),
     "series": ("time", "values"),
@@ -132,7 +136,8 @@ def panel_faults(name: str, written: Any) -> Iterator[Fault]:
         what, remedy = "It is not a table.", f"Write it as [panels.{name}]."
         yield Fault(panel=name, what=what, remedy=remedy)
         return
-    yield from _key_faults(written, PANEL_KEYS, required=("title", "sql", "marts"), panel=name)
+    required = ("title", "metrics") if "metrics" in written else ("title", "sql", "marts")
+    yield from _key_faults(written, PANEL_KEYS | METRIC_KEYS, required=required, panel=name)
     for key in ("filters", "needs", "beside"):
         for parameter in _texts(written.get(key)):
             if parameter not in PARAMETERS:

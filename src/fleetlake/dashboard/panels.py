@@ -22,7 +22,9 @@ from typing import Any
 
 import duckdb
 
+from fleetlake.dashboard.metric_panels import MetricPanel
 from fleetlake.dashboard.page_format import (
+    METRIC_KEYS,
     PAGE_KEYS,
     Fault,
     own_kind_faults,
@@ -62,12 +64,13 @@ _PARAMETER = re.compile(r"\$(\w+)")
 class Panel:
     """One named query, and how its rows are drawn.
 
-    `filters` maps a filter to its condition; `needs` are parameters that must be given; `beside`
-    are filters that plainly have no meaning here, so that the page need not say so; `of` maps an
-    output column to where it comes from; `since` is the column that says how far back the rows go,
-    as `mart.column`; `draw` is for the script that draws this `kind`. A panel `is_for_report` is in
-    no page, which shows the same when a reader asks for it; one that is not `is_in_report` is in
-    pages only. A panel with a `fault` says what is wrong instead of its rows.
+    A panel of `metrics` has them instead of SQL. `filters` maps a filter to its condition; `needs`
+    are parameters that must be given; `beside` are filters that plainly have no meaning here, so
+    that the page need not say so; `of` maps an output column to where it comes from; `since` is the
+    column that says how far back the rows go, as `mart.column`; `draw` is for the script that draws
+    this `kind`. A panel `is_for_report` is in no page, which shows the same when a reader asks for
+    it; one that is not `is_in_report` is in pages only. A panel with a `fault` says what is wrong
+    instead of its rows.
     """
 
     page: str
@@ -88,6 +91,7 @@ class Panel:
     beside: tuple[str, ...] = ()
     of: Mapping[str, str] = field(default_factory=dict)
     draw: Mapping[str, Any] = field(default_factory=dict)
+    metrics: MetricPanel | None = None
     fault: Fault | None = None
 
     @property
@@ -97,6 +101,8 @@ class Panel:
 
     def applied(self, given: Mapping[str, object]) -> tuple[str, ...]:
         """Return the given filters that this panel has a condition for."""
+        if self.metrics:
+            return tuple(self.metrics.applied(given))
         used = set(_PARAMETER.findall(self.sql))
         return tuple(name for name in given if name in self.filters or name in used)
 
@@ -116,7 +122,8 @@ class Panel:
         if missing := [name for name in self.needs if name not in given]:
             raise UsageError(f"Choose a {' and a '.join(missing)} first.")
         conditions = [f"and ({self._condition(name)})" for name in self.filters if name in given]
-        sql = self.sql.replace("{filters}", " ".join(conditions)).rstrip("; \n")
+        written = self.metrics.sql(given) if self.metrics else self.sql
+        sql = written.replace("{filters}", " ".join(conditions)).rstrip("; \n")
         sql = sql.replace("{order}", _order(given.get("sort", self.draw.get("sort"))))
         _parameters(sql, remedy="Write one SELECT, with `where true` before {filters}.")
         sql = f"{sql}\nlimit {rows:d}"
@@ -268,4 +275,14 @@ def _faulty(page: str, name: str, title: str, fault: Fault) -> Panel:
 
 def _panel(page: str, name: str, written: dict[str, Any]) -> Panel:
     lists = {key: tuple(written[key]) for key in ("marts", "needs", "beside") if key in written}
-    return Panel(page=page, name=name, **{**written, **lists})
+    given = {key: value for key, value in written.items() if key not in METRIC_KEYS}
+    if "metrics" not in written:
+        return Panel(page=page, name=name, **{**given, **lists})
+    asked = MetricPanel(
+        metrics=tuple(written["metrics"]),
+        by=tuple(written.get("by", ())),
+        grain=written.get("grain", ""),
+        is_compared=written.get("is_compared", False),
+    )
+    of_metrics = {"sql": "", "marts": asked.marts, "metrics": asked}
+    return Panel(page=page, name=name, **{**given, **lists, **of_metrics})

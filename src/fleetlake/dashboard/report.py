@@ -10,20 +10,23 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot
-from fleetlake.dashboard.panels import Panel, dashboard_pages
+from fleetlake.dashboard.panels import Panel, dashboard_pages, panel_at
 from fleetlake.dashboard.parameters import typed
-from fleetlake.dashboard.report_changes import DAYS, changes_html
 from fleetlake.dashboard.result_formats import as_json
 from fleetlake.errors import FleetlakeError
 
 ENTRY = "report"
+FIRST, FIRST_LEVEL = ("compare", "changes"), 2
+"""The panel of the first page, and the level of its heading."""
+
+DAYS = 7
 QUERY_SECONDS = 60.0
 LIBRARIES = ("uPlot.iife.min.js", "topojson-client.min.js")
 STYLES = ("vendor/uPlot.min.css", "fleet.css")
@@ -122,7 +125,7 @@ def _document(snapshot: PublishedSnapshot, last: str) -> str:
 <main id="content">
 <h1>Fleet report {day}</h1>
 <p id="age">Reading …</p>
-{changes_html(snapshot, days=_days(last))}
+{_first_page(last)}
 {"".join(_sections())}
 </main>
 <script type="application/json" id="held">{data}</script>
@@ -132,13 +135,12 @@ def _document(snapshot: PublishedSnapshot, last: str) -> str:
 """
 
 
-def _days(last: str) -> int:
-    """Return the days of a range such as `30d`; a week for any other.
-
-    >>> _days("30d"), _days("24h")
-    (30, 7)
-    """
-    return int(last[:-1]) if re.fullmatch(r"[1-9]\d?d", last) else DAYS
+def _first_page(last: str) -> str:
+    """Return the place of what changed: the last whole days compared with those before."""
+    days = int(last[:-1]) if re.fullmatch(r"[1-9]\d?d", last) else DAYS
+    since = "since last week" if days == DAYS else f"in {days} days"
+    first = panel_at(*FIRST)
+    return _section(replace(first, title=f"What changed {since}", about=""), level=FIRST_LEVEL)
 
 
 def _panels() -> Iterator[Panel]:
@@ -151,9 +153,11 @@ def _panels() -> Iterator[Panel]:
 
 
 def _sections() -> Iterator[str]:
-    """Yield the place of each page and panel."""
+    """Yield the place of each page and panel, but for the first page."""
     for page in dashboard_pages().values():
-        shown = [panel for panel in _panels() if panel.page == page.slug]
+        shown = [
+            one for one in _panels() if one.page == page.slug and (one.page, one.name) != FIRST
+        ]
         if shown:
             title = html.escape(page.title)
             yield f'<h2 class="page">Appendix: {title}</h2><div class="panels">'
@@ -161,15 +165,16 @@ def _sections() -> Iterator[str]:
             yield "</div>"
 
 
-def _section(panel: Panel) -> str:
+def _section(panel: Panel, *, level: int = FIRST_LEVEL + 1) -> str:
     keys = ("path", "kind", "empty", "draw")
     what = html.escape(json.dumps({key: getattr(panel, key) for key in keys}))
     about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
     wide = " wide" if panel.is_wide else ""
+    name = f' id="{panel.name}"' if level == FIRST_LEVEL else ""
     marts = html.escape(", ".join(panel.marts))
     return (
-        f'<section class="panel{wide}" data-panel="{what}">'
-        f"<h3>{html.escape(panel.title)}</h3>{about}"
+        f'<section class="panel{wide}"{name} data-panel="{what}">'
+        f"<h{level}>{html.escape(panel.title)}</h{level}>{about}"
         f'<div class="body" aria-busy="true"></div><footer>Marts: {marts}</footer></section>'
     )
 

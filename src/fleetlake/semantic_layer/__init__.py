@@ -1,6 +1,6 @@
 """Metrics: figures that are defined once, in dbt's format, and compiled to SQL by MetricFlow."""
 
-from fleetlake.semantic_layer.compiled import MetricQuery, compile_metrics
+from fleetlake.semantic_layer.compiled import MetricQuery, compile_metrics, metric_named
 from fleetlake.semantic_layer.definitions import MetricDefinition, metrics
 
-__all__ = ["MetricDefinition", "MetricQuery", "compile_metrics", "metrics"]
+__all__ = ["MetricDefinition", "MetricQuery", "compile_metrics", "metric_named", "metrics"]

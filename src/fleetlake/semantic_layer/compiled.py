@@ -57,7 +57,7 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     Raises: UsageError for a metric, dimension or grain that there is not, or a time of a metric
     that has none.
     """
-    chosen = [_metric(name) for name in asked.metrics]
+    chosen = [metric_named(name) for name in asked.metrics]
     if not chosen:
         raise UsageError("Name a metric.", remedy="`fleetlake metric` lists them.")
     engine = _engine(schema, state())
@@ -88,12 +88,8 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     )
 
 
-def dimensions(names: Sequence[str], *, schema: str = "marts") -> list[str]:
-    """Return the dimensions that all these metrics have."""
-    return sorted(_paths(_engine(schema, state()), names))
-
-
-def _metric(name: str) -> MetricDefinition:
+def metric_named(name: str) -> MetricDefinition:
+    """Return a metric. Raises: UsageError with the name that was meant."""
     known = metrics()
     if name not in known:
         raise UsageError(
@@ -101,6 +97,11 @@ def _metric(name: str) -> MetricDefinition:
             remedy=f"{did_you_mean(name, known)}`fleetlake metric` lists them.",
         )
     return known[name]
+
+
+def dimensions(names: Sequence[str], *, schema: str = "marts") -> list[str]:
+    """Return the dimensions that all these metrics have."""
+    return sorted(_paths(_engine(schema, state()), names))
 
 
 def _columns(asked: MetricQuery, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:

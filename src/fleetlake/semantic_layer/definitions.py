@@ -40,8 +40,8 @@ class MetricDefinition:
     """A figure: its name, what it says, and the marts that it is read from.
 
     One `is_now` says what is the case at present, so it has no time. An `is_whole` one is a whole
-    number. An `is_part` one is only there for others that are computed from it. In the files these
-    are `now`, `whole` and `part` in a metric's `config: {meta: ...}`.
+    number. An `is_sum` one grows with the time. An `is_part` one is only there for others that are
+    computed from it. The files say `now`, `whole` and `part` in a metric's `config: {meta: ...}`.
     """
 
     name: str
@@ -50,6 +50,7 @@ class MetricDefinition:
     marts: tuple[str, ...]
     is_now: bool = False
     is_whole: bool = False
+    is_sum: bool = False
     is_part: bool = False
 
     @property
@@ -64,7 +65,7 @@ def metrics() -> Mapping[str, MetricDefinition]:
 
 
 def manifest(schema: str) -> dict[str, Any]:
-    """Return what the files say in MetricFlow's form, over marts in a schema (may be empty).
+    """Return what the files say in MetricFlow's form, over marts in a schema.
 
     Raises: UsageError for a file that is wrong.
     """
@@ -123,18 +124,23 @@ def _placed(model: Mapping[str, Any], schema: str) -> dict[str, Any]:
 
 
 def _relation(table: str, schema: str) -> dict[str, str]:
-    name = f'{schema}."{table}"' if schema else f'"{table}"'
-    return {"alias": table, "schema_name": schema or "main", "relation_name": name}
+    return {"alias": table, "schema_name": schema, "relation_name": f'{schema}."{table}"'}
 
 
 @lru_cache(maxsize=2)
 def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefinition]:
     written = _written(files)
     mart_of = {
-        measure["name"]: named[1]
+        str(measure.get("name")): named[1]
         for model in written[_MODELS]
         if (named := _REF.fullmatch(str(model.get("model"))))
         for measure in model.get("measures", ())
+    }
+    sums = {
+        measure.get("name")
+        for model in written[_MODELS]
+        for measure in model.get("measures", ())
+        if str(measure.get("agg")).startswith("sum")
     }
     entries = {str(one.get("name")): one for one in written["metrics"]}
     found = {}
@@ -147,6 +153,7 @@ def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefiniti
             marts=tuple(dict.fromkeys(_marts(one, entries, mart_of))),
             is_now=bool(meta.get("now")),
             is_whole=bool(meta.get("whole")),
+            is_sum=_measure(one) in sums,
             is_part=bool(meta.get("part")),
         )
     return found
@@ -157,12 +164,16 @@ def _marts(
 ) -> Iterator[str]:
     """Yield the marts of a metric, which may be computed from others."""
     given = metric.get("type_params", {})
-    measure = given.get("measure")
-    name = measure.get("name") if isinstance(measure, dict) else measure
-    if mart := mart_of.get(str(name)):
+    if mart := mart_of.get(_measure(metric)):
         yield mart
     parts = [*given.get("metrics", ()), given.get("numerator"), given.get("denominator")]
     for part in parts:
         named = str(part.get("name") if isinstance(part, dict) else part)
         if named in entries and named != metric.get("name"):
             yield from _marts(entries[named], entries, mart_of)
+
+
+def _measure(metric: Mapping[str, Any]) -> str:
+    """Return the measure of a simple metric, empty for one that is computed from others."""
+    measure = metric.get("type_params", {}).get("measure")
+    return str((measure.get("name") if isinstance(measure, dict) else measure) or "")

@@ -1,5 +1,6 @@
 // Fills the panels of a page, and again when the view or the published snapshot changes.
 import { form, linkTo, query } from "./address.js";
+import { drawChanges } from "./changes.js";
 import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
 import { drawDevices, drawFacets } from "./devices.js";
 import { debounced, el } from "./dom.js";
@@ -15,6 +16,7 @@ import { drawTrends } from "./trend.js";
 
 const DRAWN = {
   table: drawTable,
+  changes: drawChanges,
   cards: drawCards,
   facts: drawFacts,
   facets: drawFacets,

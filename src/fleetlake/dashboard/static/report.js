@@ -1,4 +1,5 @@
 // Draws the panels of a report from the rows that the file itself holds: no server, no net.
+import { drawChanges } from "./changes.js";
 import { drawBars, drawCalendar, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { instant, zoneName } from "./format.js";
@@ -10,6 +11,7 @@ import { drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
   table: drawTable,
+  changes: drawChanges,
   cards: drawCards,
   facts: drawFacts,
   inbox: drawInbox,
