@@ -158,8 +158,14 @@ WRONG = {
         "Did you mean alerts?",
     ),
     "metrics side by side by a dimension": (
-        'title = "x"\n[panels.x]\ntitle = "x"\nmetrics = ["alerts", "failovers"]\n'
-        'by = ["router"]\nis_compared = true\n',
+        """
+        title = "x"
+        [panels.x]
+        title = "x"
+        metrics = ["alerts", "failovers"]
+        by = ["router"]
+        is_compared = true
+        """,
         "panel 'x', key 'sql'",
         "shows one metric",
     ),
