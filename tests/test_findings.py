@@ -290,6 +290,24 @@ def test_the_command_acknowledges_all_of_a_reason_and_lists_the_others(path, mon
     assert "known" in history
 
 
+def test_to_acknowledge_again_adds_nothing_without_a_comment(path, monkeypatch):
+    long = "offline " + "7" * 60
+    change(path, f"attention_id = '{long}' where attention_id = '{OFFLINE}'")
+    first = command(path, monkeypatch, "acknowledge", long)
+    again = command(path, monkeypatch, "acknowledge", long)
+    both = command(path, monkeypatch, "acknowledge", long, CAP)
+    said = command(path, monkeypatch, "acknowledge", long, "-m", "mine, too")
+    listed = command(path, monkeypatch, "list", "--all").output
+
+    with open_lake(path, read_only=True) as lake:
+        steps = [(step[0], step[-1]) for step in read_steps(lake)]
+    assert steps == [(long, None), (CAP, None), (long, "mine, too")]
+    assert first.output == said.output == "1 finding acknowledged.\n"
+    assert again.output.startswith("1 finding already acknowledged by ")
+    assert both.output.startswith("1 finding acknowledged.\n1 finding already acknowledged by ")
+    assert long in listed  # it can be copied
+
+
 def test_the_command_opens_all_of_a_reason_again(path, monkeypatch):
     command(path, monkeypatch, "acknowledge", "--reason", "offline")
     done = command(path, monkeypatch, "reopen", "--reason", "offline")

@@ -231,6 +231,7 @@ class Web(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.received.append(json.loads(body))
+        self.server.last_at = datetime.now(UTC)
         self.send_response(self.server.status)
         self.end_headers()
 
@@ -291,6 +292,14 @@ def test_a_message_arrives_by_webhook_once_with_the_findings_in_words(lake, web)
         " Since 2026-06-15 11:00 UTC."
     )
     assert [len(one.findings) for one in (*first, *second)] == [2, 0]
+
+
+def test_a_message_is_recorded_as_sent_when_it_was_not_when_the_run_began(lake, web):
+    show(lake, [finding("offline 1")])
+    notify(settings_for(lake, f"json://127.0.0.1:{web.server_port}/x"))
+
+    [(sent_at,)] = lake.rows("select sent_at from meta.messages")
+    assert sent_at >= web.last_at
 
 
 def test_a_message_arrives_by_mail(lake, mail):
@@ -451,6 +460,21 @@ def test_a_wrong_rule_is_refused(wrong):
 def test_an_address_that_nothing_sends_to_is_named_by_its_setting():
     with pytest.raises(SettingsError, match="FLEETLAKE_NOTIFY__OPS__URL"):
         send_test("ops", NotifyRule(url="nothing"))
+
+
+def test_the_doctor_names_addresses_that_nothing_sends_to_and_not_what_they_hold(
+    lake, web, monkeypatch
+):
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake.path))
+    monkeypatch.setenv("FLEETLAKE_NOTIFY__OPS__URL", f"json://127.0.0.1:{web.server_port}/x")
+    monkeypatch.setenv("FLEETLAKE_NOTIFY__BAD__URL", "slak://hidden-word")
+    found = CliRunner().invoke(app, ["doctor"])
+
+    assert "messages: FLEETLAKE_NOTIFY__BAD__URL is not an address" in found.output
+    assert "OPS" not in found.output
+    assert "hidden-word" not in found.output
+    assert found.exit_code != 0
+    assert web.received == []
 
 
 def test_the_command_shows_what_it_would_tell_and_sends_a_test(lake, web, monkeypatch):

@@ -28,7 +28,7 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
 
     settings = load_settings()
     checks = []
-    for check in chain(run_checks(settings), _own_pages(settings)):
+    for check in chain(run_checks(settings), _of_project(settings)):
         checks.append(check)
         if output is OutputFormat.TABLE:
             _print_check(check)
@@ -42,16 +42,18 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
         raise SystemExit(failed[0].exit_code)
 
 
-def _own_pages(settings: "Settings") -> Iterator["Check"]:
-    """Yield the check of the project's pages of the dashboard, if it has any."""
+def _of_project(settings: "Settings") -> Iterator["Check"]:
+    """Yield the checks of the project's own pages and of the places to tell, if it has any."""
     from fleetlake.dashboard.page_checks import check_own_pages
     from fleetlake.monitoring.doctor import Check
+    from fleetlake.notifying.notify import check_addresses
 
-    try:
-        if found := check_own_pages(settings):
-            yield Check("dashboard pages", found)
-    except FleetlakeError as error:
-        yield Check("dashboard pages", error.what, error)
+    for name, check in (("dashboard pages", check_own_pages), ("messages", check_addresses)):
+        try:
+            if found := check(settings):
+                yield Check(name, found)
+        except FleetlakeError as error:
+            yield Check(name, error.what, error)
 
 
 def _print_check(check: "Check") -> None:

@@ -187,7 +187,7 @@ def _take(
     from fleetlake.lake import open_lake
     from fleetlake.lake.audit_trail import this_user
     from fleetlake.marts.finding_states import NewStep
-    from fleetlake.marts.findings import take_step
+    from fleetlake.marts.findings import acknowledged, take_step
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -205,8 +205,13 @@ def _take(
             assignee=assignee,
             until=until,
         )
+        before = acknowledged(lake, wanted.finding_ids)
         made = take_step(lake, wanted)
-    console().print(f"{counted(len(made), 'finding')} {done}.")
+    if made or not before:
+        console().print(f"{counted(len(made), 'finding')} {done}.")
+    if before and step is FindingStep.ACKNOWLEDGE and not comment:
+        by = ", ".join(sorted({*before.values()}))
+        console().print(f"{counted(len(before), 'finding')} already acknowledged by {by}.")
 
 
 def _matching(lake: "Lake", reason: str | None, router: int | None, *, is_open: bool) -> list[str]:

@@ -109,7 +109,8 @@ def table(
 ) -> "Table":
     """Return a table with numbers right-aligned; None becomes an empty cell.
 
-    `counts` groups the digits of whole numbers, which suits counts but not ids.
+    `counts` groups the digits of whole numbers, which suits counts but not ids. A column `id` is
+    not wrapped, since ids are copied.
     """
     from rich.table import Table
     from rich.text import Text
@@ -121,7 +122,10 @@ def table(
     for position, name in enumerate(columns):
         numeric = all(isinstance(row[position], (int, float, type(None))) for row in rows)
         drawn.add_column(
-            Text(plain(name)), justify="right" if numeric and rows else "left", overflow="fold"
+            Text(plain(name)),
+            justify="right" if numeric and rows else "left",
+            overflow="fold",
+            no_wrap=name == "id",
         )
     for row in rows:
         drawn.add_row(*(Text(cell(value, counts=counts)) for value in row))

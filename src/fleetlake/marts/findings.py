@@ -3,6 +3,7 @@
 Steps are rows of `meta.findings`, which are only added; an erasure alone removes or redacts them.
 """
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,13 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.lake.ducklake import FILES_ONLY, columns_in
 from fleetlake.lake.locks import commit_lock
-from fleetlake.marts.finding_states import STEP_COLUMNS, FindingState, NewStep, findings_sql
+from fleetlake.marts.finding_states import (
+    STEP_COLUMNS,
+    FindingState,
+    FindingStep,
+    NewStep,
+    findings_sql,
+)
 from fleetlake.text.wording import counted
 
 
@@ -49,10 +56,17 @@ def steps_of_present(lake: Lake) -> list[tuple[Any, ...]]:
     )
 
 
+def acknowledged(lake: Lake, ids: Collection[str]) -> dict[str, str]:
+    """Return which of these findings are acknowledged, and by whom."""
+    found = read_findings(lake, state=FindingState.ACKNOWLEDGED)
+    return {one["attention_id"]: one["handled_by"] for one in found if one["attention_id"] in ids}
+
+
 def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
     """Record a step about findings, all or none, and return its rows of STEP_COLUMNS.
 
-    One about an outage is recorded for its devices, too.
+    One about an outage is recorded for its devices, too. To acknowledge what is acknowledged
+    already records nothing, unless there is a comment.
 
     The rows become a file at once: the service could not give them back.
 
@@ -74,6 +88,8 @@ def take_step(lake: Lake, wanted: NewStep) -> list[tuple[Any, ...]]:
                 remedy="`fleetlake findings` lists them: an id has several words, in quotes. "
                 "It may have ended since you looked.",
             )
+        if wanted.step is FindingStep.ACKNOWLEDGE and not wanted.comment:
+            ids = sorted({*ids} - acknowledged(lake, ids).keys())
         known += " or parent_id in (select unnest(?::varchar[]))"
         [(newest,)] = lake.rows(f"select max(as_of_at) {known}", [ids, ids])
         if instant is not None and newest is not None and instant <= newest:

@@ -73,20 +73,38 @@ def send_test(place: str, rule: NotifyRule) -> None:
         raise NotTold(error.what, remedy="Check its address and the network.") from None
 
 
+def check_addresses(settings: Settings) -> str | None:
+    """Return in words that the addresses can be read; None without one. Sends nothing.
+
+    Raises: SettingsError naming the settings of those that Apprise does not know.
+    """
+    failed: list[SettingsError] = []
+    for place, rule in settings.notify.items():
+        try:
+            _sender(place, rule.url)
+        except SettingsError as error:
+            failed.append(error)
+    if failed:
+        what = " ".join(dict.fromkeys(error.what for error in failed))
+        raise SettingsError(what, remedy=failed[0].remedy)
+    places = ", ".join(settings.notify)
+    return f"{places} can be told; `fleetlake notify --test` tries one" if places else None
+
+
 def _tell(lake: Lake, place: str, rule: NotifyRule, *, is_dry: bool, now: datetime) -> Told:
     if rule.is_quiet(now):
         return Told(place=place, findings=(), is_sent=False)
     left = unfinished(lake, place)
     if left and not left.findings:  # they ended meanwhile, or are dealt with
         if not is_dry:
-            record_sent(lake, place, left, now=now)
+            record_sent(lake, place, left)
         left = None
     findings = left.findings if left else untold(lake, place, rule, now=now)
     if not findings or is_dry:
         return Told(place=place, findings=findings, is_sent=False)
     message = left or record(lake, place, findings)
     _send(place, rule.url, title_of(message.findings), text_of(message))
-    record_sent(lake, place, message, now=now)
+    record_sent(lake, place, message)
     return Told(place=place, findings=findings, is_sent=True)
 
 
@@ -118,14 +136,7 @@ def line_of(one: dict[str, Any]) -> str:
 
 def _send(place: str, url: SecretStr, title: str, text: str) -> None:
     """Send a text by Apprise, which knows mail, chats and many services by their URLs."""
-    apprise = _apprise()
-    sender = apprise.Apprise()
-    if not sender.add(url.get_secret_value()):
-        raise SettingsError(
-            f"FLEETLAKE_NOTIFY__{place.upper()}__URL is not an address that Apprise knows.",
-            remedy="Examples: mailtos://user:password@example.com?to=ops@example.com, "
-            "slack://…, json://host/path. docs/how-to/notify.md has more.",
-        )
+    apprise, sender = _sender(place, url)
     with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
         is_sent = sender.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT)
         said = log.getvalue()
@@ -137,7 +148,8 @@ def _send(place: str, url: SecretStr, title: str, text: str) -> None:
         )
 
 
-def _apprise() -> Any:
+def _sender(place: str, url: SecretStr) -> tuple[Any, Any]:
+    """Return Apprise and what sends to an address. Raises: SettingsError if Apprise rejects it."""
     try:
         import apprise  # noqa: PLC0415 - an extra
     except ImportError:
@@ -147,4 +159,11 @@ def _apprise() -> Any:
         ) from None
     for name in ("apprise", "urllib3"):  # their lines may hold parts of addresses
         logging.getLogger(name).propagate = False
-    return apprise
+    sender = apprise.Apprise()
+    if not sender.add(url.get_secret_value()):
+        raise SettingsError(
+            f"FLEETLAKE_NOTIFY__{place.upper()}__URL is not an address that Apprise knows.",
+            remedy="Examples: mailtos://user:password@example.com?to=ops@example.com, "
+            "slack://…, json://host/path. docs/how-to/notify.md has more.",
+        )
+    return apprise, sender

@@ -52,7 +52,7 @@ def untold(lake: Lake, place: str, rule: NotifyRule, *, now: datetime) -> list[d
     along. It is told once; again only if it began anew, and `again_hours` later.
     """
     [(last,)] = lake.rows("select max(sent_at) from meta.messages where destination = ?", [place])
-    if last is not None and now - last < timedelta(hours=rule.digest_hours):
+    if rule.digest_hours and last and now - last < timedelta(hours=rule.digest_hours):
         return []
     told = dict(
         lake.rows(
@@ -97,7 +97,7 @@ def record(lake: Lake, place: str, findings: Sequence[dict[str, Any]]) -> Findin
     return message
 
 
-def record_sent(lake: Lake, place: str, message: FindingMessage, *, now: datetime) -> None:
+def record_sent(lake: Lake, place: str, message: FindingMessage) -> None:
     """Record that a message was sent, and forget what was recorded and is not in it any more."""
     ids = [one["attention_id"] for one in message.findings]
     its = "destination = ? and message_id = ?"
@@ -109,7 +109,7 @@ def record_sent(lake: Lake, place: str, message: FindingMessage, *, now: datetim
             [place, message.number, not ids, ids],
         )
         lake.execute(
-            f"update meta.messages set sent_at = ? where {its}", [now, place, message.number]
+            f"update meta.messages set sent_at = now() where {its}", [place, message.number]
         )
 
 
