@@ -77,7 +77,7 @@ _LISTED = {
         "metrics": "Print the lake's figures as Prometheus metrics.",
     },
     "Alerts": {
-        "alerts": (
+        "fleetlake.cli.alerts:alerts": (
             "Have alerts pushed within seconds, manage alert rules and push destinations at the "
             "service, and watch alerts arrive."
         ),
