@@ -139,7 +139,7 @@ def test_a_project_adds_metrics_over_its_own_marts_and_builds_nothing_again(tmp_
 
     compiled = compile_metrics(MetricQuery(metrics=("flat_tyres", "alerts"), by=("group",)))
 
-    assert compiled.marts == ("tyres", "alert_volume", "device_inventory")
+    assert {*compiled.marts} == {"tyres", "alert_volume", "device_inventory"}
     assert 'marts."tyres"' in compiled.sql
     assert project_digest(project_folder()) == before
     (tmp_path / "fleet/sql/metrics/tyres.yml").write_text("metrics: [{name: x}]")

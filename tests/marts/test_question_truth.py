@@ -165,6 +165,13 @@ METRICS: dict[str, tuple[MetricQuery, str]] = {
         MetricQuery(metrics=("used_bytes",), grain="month"),
         "month as month_date, used_bytes as bytes, false as is_complete",
     ),
+    "How much data moves each day, by carrier?": (
+        MetricQuery(metrics=("used_bytes",), by=("carrier",), grain="day"),
+        """
+        day as usage_date, carrier, round(used_bytes / 1e9, 2) as gigabytes
+        from found where carrier is not null --
+        """,
+    ),
     "How many batteries are there?": (MetricQuery(metrics=("batteries",)), "*"),
     "How many devices does each group have?": (
         MetricQuery(metrics=("devices",), by=("group",)),

@@ -23,7 +23,7 @@ FILTERS = {
 SCHEMA = "main"
 """Where an open snapshot has its marts."""
 
-_JOINED = ("device_inventory", "interface_inventory")
+_JOINED = ("device_inventory", "interface_inventory", "data_usage_month")
 _OF_DAYS = ("pipeline_freshness", "device_availability_daily")
 
 _ASKED = """

@@ -3,6 +3,7 @@
 MetricFlow takes 0.7 s to import, so it is imported when the first question is asked.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -21,8 +22,6 @@ GRAINS = ("day", "week", "month", "quarter", "year")
 ROUTER = "router"
 _TIME = "metric_time"
 _ROUTER_NAME = "router_name"
-DEVICES = "device_inventory"
-"""The mart with the dimensions of devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +83,7 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     return CompiledMetrics(
         sql=_outer(inner, columns, chosen),
         parameters=parameters,
-        marts=tuple(dict.fromkeys(_marts(chosen, columns, asked))),
+        marts=tuple(dict.fromkeys(re.findall(rf'\b{schema}\."(\w+)"', inner))),
     )
 
 
@@ -205,18 +204,6 @@ def _outer(inner: str, columns: Mapping[str, str], chosen: Sequence[MetricDefini
     groups = f"\ngroup by {', '.join(map(quoted, columns.values()))}" if is_joined else ""
     order = f"\norder by {', '.join(map(str, range(1, len(columns) + 1)))}" if columns else ""
     return f"select {', '.join(selected)}\nfrom (\n{inner}\n){groups}{order}"
-
-
-def _marts(
-    chosen: Sequence[MetricDefinition], columns: Mapping[str, str], asked: MetricQuery
-) -> Iterator[str]:
-    for metric in chosen:
-        yield from metric.marts
-    paths = [*columns.values(), *asked.only]
-    if any(f"{ROUTER}__" in path or path in (ROUTER, "account_id", "group_id") for path in paths):
-        yield DEVICES
-    if any(path.startswith("net_device__") for path in paths):
-        yield "interface_inventory"
 
 
 @lru_cache(maxsize=4)
