@@ -109,7 +109,7 @@ vendor: $(READY)  ## Fetch the dashboard's vendored scripts and outlines again, 
 	@$(BIN)/python -m tools.vendor
 
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
-	@$(BIN)/python -m fleetlake.marts docs
+	@$(BIN)/python -m tools.sql_docs
 
 site: $(READY) $(SITE)/.ready  ## Build the documentation site, with warnings as errors: data/site/index.html
 	@$(BIN)/python -m tools.site_pages data/site-pages

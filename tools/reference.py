@@ -1,10 +1,11 @@
-"""The tables of `docs/reference/`, rendered from the code: settings, commands, columns and more.
+"""What is rendered from the code: tables of `docs/reference/`, and the SQL project's sources.
 
-`python -m tools.reference` (`make reference`) writes them into the pages; a test compares them.
+`python -m tools.reference` (`make reference`) writes them into their files; a test compares them.
 """
 
 import ast
 import inspect
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 import typer.main
+import yaml
 from prometheus_client import Metric
 from pydantic.fields import FieldInfo
 
@@ -23,7 +25,8 @@ from fleetlake.cli import EPILOG, app
 from fleetlake.dashboard.request_counts import RequestCounts
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
+from fleetlake.marts.catalogue import mart_keys, marts, meaning_of
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.receiving.intake import IntakeCounts
 from fleetlake.settings import Settings
@@ -274,6 +277,50 @@ def _signature(node: ast.FunctionDef) -> str:
     return f"{node.name}{called} -> {returned}".replace("'", "")
 
 
+def mart_table() -> str:
+    """Return the table of marts."""
+    return table(
+        "Mart | One row per | Description",
+        (
+            (
+                f"`{mart['name']}`",
+                mart.get("config", {}).get("meta", {}).get("grain", ""),
+                mart["description"].strip(),
+            )
+            for mart in marts()
+        ),
+    )
+
+
+SOURCES = project_folder() / "models" / "staging" / "_sources.yml"
+_HEAD = """\
+# Rendered from src/fleetlake/endpoints/ by `make reference`; a test compares them.
+version: 2
+sources:
+  - name: raw
+    description: One table per endpoint, as the service wrote it.
+    database: "{{ 'lake' if target.type == 'duckdb' else none }}"
+    schema: raw
+    tables:
+"""
+
+
+def sources_yaml() -> str:
+    """Return the text of the sources of the SQL project: one table per endpoint."""
+    tables = (
+        f"      - {{name: {endpoint.name}, description: {_quoted(endpoint.about)}"
+        f"{', config: {tags: [live]}' if endpoint.is_live else ''}}}\n"
+        for endpoint in ENDPOINTS.values()
+    )
+    return _HEAD + "".join(tables)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a YAML string on one line."""
+    line: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
+    return line.strip()
+
+
 def _blocks(text: str) -> str:
     """Return a docstring as Markdown: an indented example becomes a block of code."""
     example = re.compile(r"((?:^    .*\n?)+)", re.MULTILINE)
@@ -296,10 +343,11 @@ BLOCKS = {
 
 
 def main() -> None:
-    """Render the blocks of every page of the reference, and the stub of the tables."""
+    """Render every page of the reference, the stub of the tables and the SQL project's sources."""
     for page in REFERENCE.glob("*.md"):
         page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
     STUB.write_text(known_tables(), "utf-8")
+    SOURCES.write_text(sources_yaml(), "utf-8")
 
 
 if __name__ == "__main__":

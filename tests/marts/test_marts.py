@@ -21,14 +21,15 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.marts import __main__ as chores
-from fleetlake.marts import build_marts, dbt_process, mart_table
-from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
+from fleetlake.marts import build_marts, dbt_process
+from fleetlake.marts.build import write_docs
+from fleetlake.marts.catalogue import marts
 from fleetlake.marts.dbt_process import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, limit_memory
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import BUILD_MEMORY
+from tools.reference import SOURCES, mart_table, sources_yaml
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -433,7 +434,7 @@ def wait_until_ended(lake: Path) -> None:
 
 
 def test_the_sources_of_the_project_are_the_endpoint_table():
-    assert sources_file().read_text() == sources_yaml()
+    assert SOURCES.read_text() == sources_yaml()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
@@ -475,12 +476,8 @@ def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
 
 
 @pytest.mark.proof
-def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkeypatch, built):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs", str(built[0])])
+def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(built):
+    page = write_docs(built[0]).read_text(encoding="utf-8")
 
-    assert chores.main() == 0
-
-    page = (tmp_path / chores.SITE).read_text(encoding="utf-8")
     parents = r'"model\.fleetlake\.trips": \[[^]]*"model\.fleetlake\.location_track_points"'
     assert re.search(parents, page)

@@ -18,9 +18,9 @@ from fleetlake.errors import BuildFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
-from fleetlake.marts import build_marts, mart_table
+from fleetlake.marts import build_marts
 from fleetlake.marts.build import drop_marts_without_model, write_docs
-from fleetlake.marts.catalogue import mart_dates, mart_keys, mart_meanings
+from fleetlake.marts.catalogue import mart_dates, mart_keys, mart_meanings, marts
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
 
@@ -147,7 +147,9 @@ def test_own_marts_are_listed_with_their_keys_and_dates(project):
 
     assert mart_keys()["failovers_by_router"] == ("router_id",)
     assert mart_dates()["failovers_by_router"] == "last_on"
-    assert "| `failovers_by_router` | router that failed over | How often" in mart_table()
+    [entry] = [mart for mart in marts() if mart["name"] == "failovers_by_router"]
+    assert entry["config"]["meta"]["grain"] == "router that failed over"
+    assert entry["description"].startswith("How often")
 
 
 def test_marts_of_one_project_are_not_those_of_another(project, tmp_path, monkeypatch):
@@ -162,7 +164,7 @@ def test_a_yaml_file_that_cannot_be_read_is_named(project, name):
     write(project, f"sql/models/{name}", "models: [")
 
     with pytest.raises(BuildFailed, match=rf"sql/models/{name} is not valid YAML"):
-        mart_table()
+        list(marts())
 
 
 FAILING = [

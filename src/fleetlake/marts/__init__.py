@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fleetlake.marts.build import build_marts
-    from fleetlake.marts.catalogue import mart_table
     from fleetlake.marts.dbt import BuildResult, BuildStep, ModelResult, TestResult
 
-__all__ = ["BuildResult", "BuildStep", "ModelResult", "TestResult", "build_marts", "mart_table"]
+__all__ = ["BuildResult", "BuildStep", "ModelResult", "TestResult", "build_marts"]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is used: dbt's process uses none of it."""
     if name not in __all__:
         raise AttributeError(name)
-    places = {"build_marts": "build", "mart_table": "catalogue"}
-    return getattr(import_module(f"fleetlake.marts.{places.get(name, 'dbt')}"), name)
+    place = "build" if name == "build_marts" else "dbt"
+    return getattr(import_module(f"fleetlake.marts.{place}"), name)

@@ -1,35 +1,20 @@
-"""What the dbt project says of itself: its source file, the table of marts, and what columns mean.
+"""What the dbt project says of itself: its sources, its marts, and what columns mean.
 
 The meaning of raw columns comes from the endpoint table. The same texts are comments in the lake
 and in the published DuckDB file, metadata of Parquet files, and comments at export targets.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.sql_project import own_entries, own_sql, parse_yaml, project_folder
 from fleetlake.text.quoting import literal, quoted
-
-_HEAD = """\
-# Rendered from src/fleetlake/endpoints/; a test compares them. To render it again:
-#   python -m fleetlake.marts sources
-version: 2
-sources:
-  - name: raw
-    description: One table per endpoint, as the service wrote it.
-    database: "{{ 'lake' if target.type == 'duckdb' else none }}"
-    schema: raw
-    tables:
-"""
 
 _REF = re.compile(r"""\bref\(\s*(?:["']\w+["']\s*,\s*)?["'](\w+)["']""")
 _SOURCE = re.compile(r"""\bsource\(\s*["'](\w+)["']\s*,\s*["'](\w+)["']""")
@@ -39,17 +24,7 @@ Description = tuple[str, dict[str, str]]
 """What a table holds, and what each of its columns means."""
 
 _LIVE = "live"
-"""Tag of live tables and live marts."""
-
-
-def sources_yaml() -> str:
-    """Return the text of `models/staging/_sources.yml`."""
-    tables = (
-        f"      - {{name: {endpoint.name}, description: {_quoted(endpoint.about)}"
-        f"{', config: {tags: [live]}' if endpoint.is_live else ''}}}\n"
-        for endpoint in ENDPOINTS.values()
-    )
-    return _HEAD + "".join(tables)
+"""Tag of live tables, whose changes start a build of the live marts."""
 
 
 def tracked_tables() -> frozenset[str]:
@@ -62,11 +37,6 @@ def tracked_tables() -> frozenset[str]:
 def live_tables() -> frozenset[str]:
     """Return the source tables whose changes start a build of the live marts."""
     return frozenset(name for name, config in _sources() if _LIVE in config.get("tags", ()))
-
-
-def live_marts() -> list[str]:
-    """Return the names of the live marts, which follow live tables within seconds."""
-    return [mart["name"] for mart in marts() if _LIVE in mart.get("config", {}).get("tags", ())]
 
 
 def _sources() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -118,16 +88,6 @@ def _files(own: Path | None, part: str) -> dict[str, Path]:
     """Return the SQL files of a part of our project and of the user's, by the file's name."""
     folders = [folder / part for folder in (project_folder(), own) if folder]
     return {file.stem: file for folder in folders for file in folder.rglob("*.sql")}
-
-
-def mart_table() -> str:
-    """Return the marts as a Markdown table: name, grain, meaning."""
-    lines = ["| Mart | One row per | Description |", "|---|---|---|"]
-    lines += [
-        f"| `{mart['name']}` | {_meta(mart).get('grain', '')} | {mart['description'].strip()} |"
-        for mart in marts()
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def marts() -> Iterator[dict[str, Any]]:
@@ -202,17 +162,6 @@ def _dates(_own: Path | None) -> dict[str, str]:
 def _meta(mart: dict[str, Any]) -> dict[str, Any]:
     meta: dict[str, Any] = mart.get("config", {}).get("meta", {})
     return meta
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a YAML string on one line."""
-    line: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
-    return line.strip()
-
-
-def sources_file() -> Path:
-    """Return the path of the rendered source file."""
-    return _staging() / "_sources.yml"
 
 
 def _staging() -> Path:
