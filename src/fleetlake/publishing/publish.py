@@ -72,74 +72,21 @@ DAYS = 35
 
 
 def completeness(lake: Lake) -> list[dict[str, Any]]:
-    """Return a row per stream and UTC day: how much is proven, missing between, and lost.
-
-    Seconds are summed over the partitions of a stream, such as its devices. `proven_pct` is the
-    share of the day that is proven, on average over the partitions that were read by then.
-    """
-    return _as_objects(_COMPLETENESS, lake)
+    """Return a row per stream and UTC day: how much is proven, missing between, and lost."""
+    return _as_objects("completeness", lake)
 
 
 def calls_by_day(lake: Lake) -> list[dict[str, Any]]:
     """Return a row per stream and UTC day with its calls, and those refused and tried again."""
-    return _as_objects(_CALLS, lake)
+    return _as_objects("calls_by_day", lake)
 
 
-def _as_objects(sql: str, lake: Lake) -> list[dict[str, Any]]:
-    result = lake.execute(sql)
+def _as_objects(query: str, lake: Lake) -> list[dict[str, Any]]:
+    """Return the rows of the query in the file of that name."""
+    sql = Path(__file__).with_name(f"{query}.sql").read_text("utf-8")
+    result = lake.execute(sql, {"days": DAYS})
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-
-_COMPLETENESS = f"""
-WITH newest AS (SELECT max(end_at) AS newest_at FROM meta.intervals),
-days AS (
-    SELECT listed.day, listed.day + INTERVAL 1 DAY AS day_end
-    FROM newest, unnest(range(
-        date_trunc('day', newest_at) - INTERVAL {DAYS - 1} DAY, newest_at, INTERVAL 1 DAY
-    )) AS listed(day)
-),
-spans AS (
-    SELECT account_profile, endpoint, partition, min(start_at) AS first_at, max(end_at) AS last_at
-    FROM meta.intervals GROUP BY ALL
-),
-spanned AS (
-    SELECT account_profile, endpoint, day, count(*) AS partitions,
-        sum(epoch(least(last_at, day_end)) - epoch(greatest(first_at, day))) AS spanned_s
-    FROM spans JOIN days ON first_at < day_end AND last_at > day GROUP BY ALL
-),
-proven AS (
-    SELECT account_profile, endpoint, day,
-        sum(epoch(least(end_at, day_end)) - epoch(greatest(start_at, day))) AS proven_s
-    FROM meta.intervals JOIN days ON start_at < day_end AND end_at > day GROUP BY ALL
-),
-lost AS (
-    SELECT account_profile, endpoint, day,
-        sum(epoch(least(end_at, day_end)) - epoch(greatest(start_at, day))) AS lost_s
-    FROM meta.gaps JOIN days ON start_at < day_end AND end_at > day GROUP BY ALL
-)
-SELECT account_profile, endpoint, strftime(day, '%Y-%m-%d') AS complete_date,
-    CASE
-        WHEN coalesce(lost_s, 0) > 0 THEN 'lost'
-        WHEN spanned_s - coalesce(proven_s, 0) >= 1 THEN 'hole'
-        WHEN coalesce(proven_s, 0) >= partitions * 86400 - 1 THEN 'proven'
-        ELSE 'in part'
-    END AS state,
-    round(least(100, 100 * coalesce(proven_s, 0) / (partitions * 86400)), 2) AS proven_pct,
-    round(greatest(0, spanned_s - coalesce(proven_s, 0)), 3) AS hole_s,
-    round(coalesce(lost_s, 0), 3) AS lost_s
-FROM spanned
-LEFT JOIN proven USING (account_profile, endpoint, day)
-LEFT JOIN lost USING (account_profile, endpoint, day)
-ORDER BY endpoint, account_profile, day
-"""
-_CALLS = f"""
-SELECT account_profile, endpoint, strftime(started_at, '%Y-%m-%d') AS call_date,
-    sum(calls)::BIGINT AS calls, sum(refusals)::BIGINT AS refusals, sum(retries)::BIGINT AS retries
-FROM meta.calls
-WHERE started_at > (SELECT max(started_at) FROM meta.calls) - INTERVAL {DAYS} DAY
-GROUP BY ALL ORDER BY call_date, endpoint, account_profile
-"""
 
 
 STORAGE_VERSION = "v1.0.0"
