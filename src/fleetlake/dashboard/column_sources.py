@@ -7,6 +7,7 @@ from functools import cache
 from fleetlake.dashboard.panels import Panel
 from fleetlake.marts.catalogue import mart_meanings, marts
 from fleetlake.semantic_layer import metrics
+from fleetlake.text.tables_beside import rows_beside
 
 _KINDS = (
     (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
@@ -30,85 +31,24 @@ _KINDS = (
     (r"_id$", "id"),
 )
 _UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
-SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "snapshot_completeness": {
-        "account_profile": ("varchar", "Account profile whose keys read the data."),
-        "endpoint": ("varchar", "Endpoint of the service."),
-        "complete_date": ("date", "UTC day."),
-        "state": (
-            "varchar",
-            "proven: the whole day; in part: as far as it was read; hole: not read; lost: deleted.",
-        ),
-        "proven_pct": ("double", "Proven share of the day, on average over what is read apart."),
-        "hole_s": ("double", "Seconds not read between proven ones, summed over the devices."),
-        "lost_s": ("double", "Seconds lost, summed over the devices."),
-    },
-    "snapshot_calls": {
-        "account_profile": ("varchar", "Account profile whose keys read the data."),
-        "endpoint": ("varchar", "Endpoint of the service."),
-        "call_date": ("date", "UTC day on which the load began."),
-        "calls": ("bigint", "Calls to the service."),
-        "refusals": ("bigint", "Calls that the service refused because of its limit."),
-        "retries": ("bigint", "Calls that were made again."),
-    },
-    "snapshot_tables": {
-        "table_name": ("varchar", "Name of the published table."),
-        "about": ("varchar", "What it holds."),
-        "rows": ("bigint", "Rows in the snapshot."),
-        "columns": ("bigint", "Columns in the snapshot."),
-    },
-    "snapshot_budgets": {
-        "account_profile": ("varchar", "Account profile whose keys read the data."),
-        "calls_per_day": ("bigint", "Calls that it may make in a UTC day; 0: no limit."),
-    },
-    "snapshot_findings": {
-        "finding_id": ("varchar", "Finding: its attention_id."),
-        "step": ("varchar", "acknowledge, snooze, assign, comment or reopen."),
-        "made_at": ("timestamptz", "When it was done."),
-        "actor": ("varchar", "Who did it."),
-        "seen_at": ("timestamptz", "Up to when the data went that was seen."),
-        "severity_rank": ("bigint", "How urgent the finding was: 1 is urgent."),
-        "until_at": ("timestamptz", "When a snooze ends."),
-        "assignee": ("varchar", "Who takes care of it."),
-        "comment": ("varchar", "Comment."),
-    },
-}
-"""Tables that are not marts: the snapshot's description holds their rows, under the later word."""
 
-_LABELS = {
-    "backup_bytes": "Data on backup",
-    "backup_s": "Time on backup",
-    "budget_calls": "Budget",
-    "budget_used_pct": "Budget used",
-    "cap_bytes": "Data cap",
-    "cap_projected_pct": "Cap used by the end of the month",
-    "cause_at": "Cause reported",
-    "cell_latitude_deg": "Place",
-    "checked_at": "At",
-    "gap_hours": "Not located for",
-    "holes_s": "Length of holes",
-    "interface": "Line",
-    "is_over_cap_projected": "Over cap by the end of the month",
-    "is_repeat_offender": "Repeats",
-    "is_still_there": "Still there",
-    "is_working_hours": "In working hours",
-    "mean_rsrp_dbm": "Mean signal",
-    "mean_signal_pct": "Mean signal strength",
-    "min_rsrp_dbm": "Weakest signal",
-    "mean_sinr_db": "Signal to noise",
-    "predicted_worn_at": "Worn out at this rate",
-    "projected_bytes": "By the end of the month",
-    "router_name": "Device",
-    "rsrp_dbm": "Signal",
-    "signal_pct": "Signal strength",
-    "sinr_db": "Signal to noise",
-    "so_far_s": "So far",
-    "state_updated_at": "State since",
-    "total_bytes": "Data",
-    "total_s": "In all",
-    "trend_days": "Rate of the last days",
-    "weak_pct": "Weak fixes",
-}
+
+def _snapshot_tables() -> dict[str, dict[str, tuple[str, str]]]:
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for row in rows_beside(__file__, "snapshot_tables.csv"):
+        found.setdefault(row["table"], {})[row["column"]] = row["type"], row["about"]
+    return found
+
+
+SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = _snapshot_tables()
+"""Type and meaning of the columns of tables that are not marts.
+
+The snapshot's description holds their rows, under the later word of their names.
+"""
+
+_LABELS = {row["column"]: row["label"] for row in rows_beside(__file__, "column_labels.csv")}
+"""Headings of columns whose name does not say it."""
+
 _ABBREVIATIONS = {"Ip": "IP", "Ipv4": "IPv4", "Mac": "MAC", "Wan": "WAN"}
 _NUMBERS = ("int", "float", "double", "decimal")
 

@@ -7,10 +7,10 @@ own on one endpoint has a row `endpoint.field`, which takes precedence. A nested
 with dots (`action.id`).
 """
 
-import csv
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+
+from fleetlake.text.tables_beside import rows_beside
 
 
 class Kind(StrEnum):
@@ -55,7 +55,6 @@ class Meaning:
 
 
 def _read() -> dict[str, Meaning]:
-    text = Path(__file__).with_suffix(".csv").read_text(encoding="utf-8")
     return {
         row["field"]: Meaning(
             kind=Kind(row["kind"]),
@@ -65,7 +64,7 @@ def _read() -> dict[str, Meaning]:
             privacy=Privacy(row["privacy"]) if row["privacy"] else None,
             is_foreign_url=row["trait"] == "foreign_url",
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in rows_beside(__file__, "vocabulary.csv")
     }
 
 

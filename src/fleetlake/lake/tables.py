@@ -4,9 +4,6 @@ Opening a lake adds tables and columns that are new in the endpoint table. Nothi
 dropped.
 """
 
-import csv
-from pathlib import Path
-
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -14,6 +11,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.ducklake import add_statistics, columns_in
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import rows_beside
 
 _Present = dict[tuple[str, str], set[str]]  # columns by schema and table
 
@@ -51,9 +49,8 @@ VERSIONS = {
 
 
 def _meta() -> dict[str, dict[str, str]]:
-    text = Path(__file__).with_name("meta_tables.csv").read_text(encoding="utf-8")
     tables: dict[str, dict[str, str]] = {}
-    for row in csv.DictReader(text.splitlines()):
+    for row in rows_beside(__file__, "meta_tables.csv"):
         columns = tables.setdefault(row["table"], {})
         if row["column"]:
             columns[row["column"]] = row["type"]
