@@ -534,6 +534,37 @@ def test_a_finding_that_is_opened_again_in_a_maintenance_stays_open(lake):
     assert planned(lake) == {"offline 1": "open"}
 
 
+def test_a_maintenance_of_a_place_is_of_the_devices_that_are_there(lake, tmp_path, monkeypatch):
+    (tmp_path / "fleetlake.toml").touch()
+    square = "POLYGON ((179.9 -1, -179.9 -1, -179.9 1, 179.9 1, 179.9 -1))"
+    lines = ["name,latitude_deg,longitude_deg,radius_m,wkt", "Depot,40,-100,500,"]
+    (tmp_path / "places.csv").write_text("\n".join([*lines, f'Island,,,,"{square}"', ""]))
+    monkeypatch.chdir(tmp_path)
+    lake.execute(
+        "create table marts.location_latest as select * from (values (1, 40.004e0, -100e0),"
+        " (2, 40.005, -100.0), (3, 0.5, -179.95), (4, 0.5, -179.8e0)) as t"
+        " (router_id, latitude_deg, longitude_deg)"
+    )
+    at = {"since": SUNDAY, "as_of_at": SUNDAY, "group_name": "buses"}
+    show(lake, [finding(f"offline {n}", router_id=n, **at) for n in range(1, 6)])
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake.path))
+    for name, value in {**NIGHT, "places": "depot,Island"}.items():
+        monkeypatch.setenv(f"FLEETLAKE_MAINTENANCE__NIGHT__{name.upper()}", value)
+    listed = CliRunner().invoke(app, ["findings", "windows", "--format", "json"]).output
+    shown = CliRunner().invoke(app, ["findings", "windows"]).output
+
+    [window] = json.loads(listed)
+    assert window["findings"] == 2
+    assert (window["is_now"], window["until_at"][:13]) == (True, "2026-06-21T04")
+    assert window["next_at"][:13] == "2026-06-27T22"
+    assert "until 06-21 04:00" in shown
+    done = planned(lake, places="depot,Island")
+    assert {name for name, state in done.items() if state == "snoozed"} == {
+        "offline 1",
+        "offline 3",
+    }
+
+
 @pytest.mark.parametrize(
     ("window", "state"),
     [

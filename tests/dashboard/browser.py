@@ -340,8 +340,8 @@ def _drag(page: Page, what: str, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def keys_work(watched: Watched) -> Iterator[dict[str, Any]]:
-    """Yield what people do without a mouse: the palette, the rows of a list, the help."""
+def palette_works(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people find by a few letters."""
     page = watched.page
     watched.open("/now")
     page.keyboard.press("/")
@@ -363,6 +363,19 @@ def keys_work(watched: Watched) -> Iterator[dict[str, Any]]:
     is_right = is_right and page.locator("dialog").count() == 0
     yield {"act": "the palette has pages and reasons, and Escape closes it", "is_right": is_right}
 
+    page.keyboard.press("Control+k")
+    page.keyboard.type("place_name 3")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tables?*")
+    watched.settle()
+    shown = page.locator("#rows .body tbody tr").first.inner_text()
+    is_right = "table=place_visits" in page.url and "place_name 3" in shown
+    yield {"act": "the palette leads to the visits of a place", "is_right": is_right}
+
+
+def keys_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do without a mouse: the rows of a list, the help."""
+    page = watched.page
     watched.open("/devices")
     page.locator("h1").click()
     second = page.locator("#list .body tbody tr").nth(1).locator("a").get_attribute("href")
@@ -520,6 +533,16 @@ def tables_work(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "an own page shows its panel", "is_right": drawn > 1}
     yield {"act": "a wrong panel of an own page says so", "is_right": is_said}
 
+    size = page.viewport_size
+    page.set_viewport_size({"width": 1210, "height": 900})
+    folded = page.locator("nav .menu")
+    folded.locator("summary", has_text="Reboots").click()  # the page here
+    is_right = folded.locator("a[aria-current]").is_visible()
+    page.set_viewport_size(size)
+    page.wait_for_timeout(300)
+    is_right = is_right and folded.count() == 0 and page.locator("nav a").last.is_visible()
+    yield {"act": "pages that do not fit into the row are behind one word", "is_right": is_right}
+
 
 CHANGES = (
     ({"value": 14, "earlier": 7}, "100 % more (7 before)"),
@@ -578,6 +601,7 @@ def main() -> None:
             titles_follow(watched),
             drilled_down(watched),
             devices_found(watched),
+            palette_works(watched),
             keys_work(watched),
             time_chosen(watched),
             choices_work(watched),

@@ -160,7 +160,7 @@ def test_hostile_names_are_shown_as_text(seen):
 def test_what_people_do_on_the_pages_works(seen):
     done = [found for found in seen[0] if "act" in found and "is_right" in found]
 
-    assert len(done) == 57
+    assert len(done) == 59
     assert [found["act"] for found in done if not found["is_right"]] == []
     for act in ("without WebGL the map is a picture", "nothing went wrong meanwhile"):
         [seen_then] = [found for found in done if found["act"] == act]

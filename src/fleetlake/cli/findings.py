@@ -13,6 +13,10 @@ from fleetlake.marts.finding_states import STEP_COLUMNS, FindingState, FindingSt
 if TYPE_CHECKING:
     from fleetlake.lake import Lake
 
+WINDOW_FIELDS = (
+    *("window", "is_now", "until_at", "next_at", "findings", "groups", "places", "hours"),
+    *("days", "time_zone"),
+)
 FIELDS = (
     *("attention_id", "reason", "severity", "parent_id", "devices", "router_id", "router_name"),
     *("message", "since_at", "due_at", "state", "handled_by", "handled_at", "snoozed_until_at"),
@@ -169,6 +173,49 @@ def history(
     ]
     columns = ("id", "step", "at", "by", "until, or to", "comment")
     console().print(table_or_none("steps", columns, shown))
+
+
+@findings.command()
+def windows(output: FormatOption = OutputFormat.TABLE) -> None:
+    """List the maintenance windows: when each is next, and the findings that it covers now."""
+    from datetime import UTC
+
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table_or_none
+    from fleetlake.lake import open_lake
+    from fleetlake.marts.findings import read_findings
+    from fleetlake.notifying.planned import covered
+    from fleetlake.settings import load_settings
+
+    settings = load_settings()
+    rows = []
+    with open_lake(settings.lake, read_only=True) as lake:
+        found = read_findings(lake)
+        now = found[0]["as_of_at"] if found else datetime.now(UTC)
+        for name, one in settings.maintenance.items():
+            times = (one.end_of(now), one.next_after(now))
+            until_at, next_at = (at.astimezone(UTC) if at else None for at in times)
+            of = (", ".join(names) for names in (one.groups, one.places))
+            when = (one.hours, ", ".join(one.days), one.time_zone)
+            count = len(covered(lake, one, found))
+            rows.append((name, until_at is not None, until_at, next_at, count, *of, *when))
+    if output is not OutputFormat.TABLE:
+        print_records(output, WINDOW_FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        return
+    shown = [
+        (
+            *(name, f"until {until_at:%m-%d %H:%M}" if until_at else "no"),
+            *(f"{next_at:%Y-%m-%d %H:%M}" if next_at else "never", count),
+            *(
+                groups or "all",
+                places or "all",
+                " ".join(str(part) for part in (hours, days, zone) if part),
+            ),
+        )
+        for name, _, until_at, next_at, count, groups, places, hours, days, zone in rows
+    ]
+    columns = ("window", "now", "next", "findings", "groups", "places", "hours")
+    console().print(table_or_none("maintenance windows", columns, shown))
 
 
 def _take(

@@ -73,6 +73,31 @@ class NamedPlace:
         wide = min(high / math.cos(math.radians(widest)), _HALF_TURN)
         return south, north, self.longitude_deg - wide, 2 * wide
 
+    def holds(self, latitude_deg: float, longitude_deg: float) -> bool:
+        """Return whether a point lies in it, as the marts judge it: on a sphere.
+
+        >>> depot = NamedPlace(name="Depot", latitude_deg=40, longitude_deg=180, radius_m=1000)
+        >>> depot.holds(40, -179.99), depot.holds(40, -179.98)
+        (True, False)
+        """
+        south, north, west, width = self.bounds()
+        east = (longitude_deg - west) % _TURN
+        if not south <= latitude_deg <= north or east > width:
+            return False
+        if self.latitude_deg is not None and self.radius_m is not None:
+            here, there = math.radians(latitude_deg), math.radians(self.latitude_deg)
+            cosine = math.sin(here) * math.sin(there)
+            cosine += math.cos(here) * math.cos(there) * math.cos(math.radians(east - width / 2))
+            away = math.degrees(math.acos(min(cosine, 1))) * _METRES_PER_DEGREE
+            return away <= self.radius_m
+        crossings = 0
+        for ring in self.rings:
+            for (x1, y1), (x2, y2) in pairwise(ring):
+                if (y1 > latitude_deg) != (y2 > latitude_deg):
+                    across = x1 + (x2 - x1) * (latitude_deg - y1) / (y2 - y1)
+                    crossings += east < across - west
+        return crossings % 2 == 1
+
     def area_m2(self) -> float:
         """Return about how large it is: the smallest of several places names a stop."""
         if self.radius_m is not None:

@@ -1,4 +1,4 @@
-"""Times in which trouble is expected: when, and of which groups."""
+"""Times in which trouble is expected: when, and of which groups or at which places."""
 
 from datetime import date, datetime, time, timedelta
 from typing import Annotated
@@ -20,7 +20,7 @@ def _known_days(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class MaintenanceWindow(BaseModel):
-    """A time that recurs. Empty `groups` and `days` mean all; equal hours mean the whole day.
+    """A time that recurs. Empty `groups`, `places` and `days` mean all; equal hours, the whole day.
 
     A window that passes midnight belongs to the day on which it begins.
     """
@@ -29,6 +29,7 @@ class MaintenanceWindow(BaseModel):
 
     hours: str = Field(pattern=HOURS)
     groups: Names = ()
+    places: Names = ()
     days: Annotated[Names, AfterValidator(_known_days)] = ()
     first_day: date | None = None
     last_day: date | None = None
@@ -42,16 +43,33 @@ class MaintenanceWindow(BaseModel):
         >>> [window.end_of(datetime(2026, 6, day, 3, tzinfo=UTC)) for day in (20, 21)]
         [None, datetime.datetime(2026, 6, 21, 4, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC'))]
         """
-        zone = ZoneInfo(self.time_zone)
-        local = moment.astimezone(zone)
-        begin, end = map(int, self.hours.split("-"))
-        for day in (local.date() - timedelta(days=1), local.date()):
-            starts_at = datetime.combine(day, time(begin), zone)
-            ends_on = day if begin < end else day + timedelta(days=1)
-            ends_at = datetime.combine(ends_on, time(end), zone)
-            if starts_at <= local < ends_at and self._has(day):
+        for day in (-1, 0):
+            starts_at, ends_at = self._on(moment, day)
+            if starts_at <= moment < ends_at and self._has(starts_at.date()):
                 return ends_at
         return None
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return when the window begins next, after a moment; None if it will not within a year.
+
+        >>> from datetime import UTC
+        >>> window = MaintenanceWindow(hours="22-4", days="sat")
+        >>> window.next_after(datetime(2026, 6, 15, tzinfo=UTC)).isoformat()
+        '2026-06-20T22:00:00+00:00'
+        """
+        for day in range(-1, 367):
+            starts_at, _ = self._on(moment, day)
+            if starts_at > moment and self._has(starts_at.date()):
+                return starts_at
+        return None
+
+    def _on(self, moment: datetime, days: int) -> tuple[datetime, datetime]:
+        """Return when the window begins and ends if it begins so many days after a moment's."""
+        zone = ZoneInfo(self.time_zone)
+        begin, end = map(int, self.hours.split("-"))
+        day = moment.astimezone(zone).date() + timedelta(days=days)
+        ends_on = day if begin < end else day + timedelta(days=1)
+        return datetime.combine(day, time(begin), zone), datetime.combine(ends_on, time(end), zone)
 
     def _has(self, day: date) -> bool:
         is_after = self.first_day is None or day >= self.first_day

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
 
 
 def comma_separated(value: str) -> tuple[str, ...]:
@@ -19,5 +20,5 @@ def listed(value: object) -> object:
     return comma_separated(value) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(listed)]
 """Names, also as one text with commas."""

@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, without names"
     )
-    publish_raw: Annotated[Names, NoDecode] = Field(
+    publish_raw: Names = Field(
         (), description="Raw tables to publish too, as raw_<endpoint>, e.g. alerts,routers"
     )
     reports: ProjectPath = Field(Path("data/reports"), description="Folder for scheduled reports")
@@ -196,8 +196,8 @@ class Settings(BaseSettings):
     maintenance: dict[str, MaintenanceWindow] = Field(
         {},
         description="Times in which trouble is expected, as FLEETLAKE_MAINTENANCE__<NAME>__<KEY>: "
-        "HOURS (22-4), GROUPS, DAYS (sat,sun), FIRST_DAY, LAST_DAY, TIME_ZONE. Findings are "
-        "snoozed until the end",
+        "HOURS (22-4), GROUPS, PLACES, DAYS (sat,sun), FIRST_DAY, LAST_DAY, TIME_ZONE. Findings "
+        "are snoozed until the end",
     )
     notify: dict[str, NotifyRule] = Field(
         {},
@@ -254,12 +254,12 @@ class Settings(BaseSettings):
     push_sources: Annotated[
         tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(listed)
     ] = Field((), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all")
-    receiver_names: Annotated[Names, NoDecode] = Field(
+    receiver_names: Names = Field(
         (),
         description="Host names by which Prometheus asks the receiver for `/metrics`; "
         "IP addresses and names without a dot always work",
     )
-    alert_events: Annotated[Names, NoDecode] = Field(
+    alert_events: Names = Field(
         (),
         description="Alert types, or groups of types, of which Prefect gets an event, "
         "e.g. failover,battery",

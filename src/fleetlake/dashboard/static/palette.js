@@ -1,4 +1,4 @@
-// The command palette: devices, pages, groups and reasons by a few letters.
+// The command palette: devices, pages, places, groups and reasons by a few letters.
 import { linkTo } from "./address.js";
 import { debounced, el } from "./dom.js";
 import { visible } from "./table.js";
@@ -9,7 +9,8 @@ const REASONS = [
   ["licence ended", "/devices?licence=ended"], ["licence ends soon", "/devices?licence=ends within 90 days"], ["behind on firmware", "/devices?behind=yes"],
   ["data cap", "/usage"], ["not located", "/map"], ["gap or hole in the data", "/data"],
 ];
-const LISTS = [["account", "accounts"], ["group", "groups"], ["carrier", "carriers"]];
+const LISTS = [["account", "accounts"], ["group", "groups"], ["carrier", "carriers"], ["place", "places"]];
+const listed = (kind, value) => (kind === "place" ? `/tables?${new URLSearchParams({ table: "place_visits", search: value, sort: "-arrived_at" })}` : `/devices?${new URLSearchParams({ [kind]: value })}`);
 
 let known = null; // pages, reasons, accounts, groups and carriers
 
@@ -23,7 +24,7 @@ async function rows(name, given = {}) {
 async function choices() {
   const pages = [...document.querySelectorAll("nav a")].map((link) => ({ kind: "page", text: link.textContent, href: link.href }));
   const reasons = REASONS.map(([text, page]) => ({ kind: "reason", text, href: linkTo(page, {}) }));
-  const lists = await Promise.all(LISTS.map(async ([kind, name]) => (await rows(name)).map(([value, text = value]) => ({ kind, text: text || String(value), href: `/devices?${new URLSearchParams({ [kind]: value })}` }))));
+  const lists = await Promise.all(LISTS.map(async ([kind, name]) => (await rows(name)).map(([value, text = value]) => ({ kind, text: text || String(value), href: listed(kind, value) }))));
   return [...pages, ...reasons, ...lists.flat()];
 }
 
@@ -40,7 +41,7 @@ export function openPalette() {
   if (document.querySelector("dialog[open]")) return;
   known ??= choices();
   const list = el("ul", { role: "listbox", id: "palette-list", "aria-label": "Found" });
-  const input = el("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-autocomplete": "list", "aria-label": "Search devices, pages, groups and reasons", placeholder: "Device, page, group, reason …", autocomplete: "off" });
+  const input = el("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-autocomplete": "list", "aria-label": "Search devices, pages, places, groups and reasons", placeholder: "Device, page, place, group, reason …", autocomplete: "off" });
   const dialog = el("dialog", { class: "palette", "aria-label": "Search" }, input, list);
   let found = [];
   let at = 0;
