@@ -34,7 +34,7 @@ FLOORS = [
     ["loading", "exporters", "publishing", "notifying", "semantic_layer"],
     ["monitoring", "demo"],
     ["analysis", "dashboard"],
-    ["privacy"],
+    ["privacy", "assistants"],
     ["cli"],
     ["__main__"],
 ]

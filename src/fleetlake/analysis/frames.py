@@ -25,6 +25,7 @@ OpenRelation = Callable[[], AbstractContextManager[duckdb.DuckDBPyRelation]]
 """Opens what is read, on a connection of its own, and closes it."""
 
 ROWS_AT_ONCE = 100_000
+FEW_AT_ONCE = 100
 
 
 class Selection:
@@ -63,6 +64,12 @@ class Selection:
         """Yield the rows as Arrow record batches of one snapshot, without holding all of them."""
         with self._relation() as relation:
             yield from relation.to_arrow_reader(rows)
+
+    def tuples(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of one snapshot as tuples of Python's own types."""
+        with self._relation() as relation:
+            while found := relation.fetchmany(FEW_AT_ONCE):
+                yield from found
 
     def df(self) -> "PandasFrame":
         """Return the rows as a pandas data frame. Raises: UsageError if pandas is not installed."""

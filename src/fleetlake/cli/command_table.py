@@ -56,6 +56,7 @@ _LISTED = {
         "metric": "Print metrics, such as availability or failovers, by carrier, group or time.",
         "query": "Run read-only SQL on the lake, also while an ingest is running.",
         "shell": "Query the lake interactively and read-only, also while an ingest is running.",
+        "mcp": "Answer assistants by the Model Context Protocol, read-only, each with its proof.",
         "track": "Print where a vehicle was on one day, as GPX or GeoJSON.",
         "dashboard": (
             "Serve pages about the fleet, over the newest published snapshot, until stopped."

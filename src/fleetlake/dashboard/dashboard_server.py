@@ -4,14 +4,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 
-import uvicorn
 from pydantic import SecretStr
 
 from fleetlake.dashboard.map_tiles import read_map_tiles
 from fleetlake.dashboard.web_app import RecordStep, create_dashboard
 from fleetlake.errors import SettingsError, UsageError
-from fleetlake.serving.bounded_protocol import BoundedProtocol
-from fleetlake.serving.web_server import WebServer, listen, url_of
+from fleetlake.serving.web_server import serve
 
 LOOPBACK = "127.0.0.1"
 SHORTEST_TOKEN = 16
@@ -37,25 +35,11 @@ def serve_dashboard(
     TilesUnreadable if the tiles cannot be drawn.
     """
     if not _is_loopback(address) or record is not None or token is not None:
-        _require_token(token)
+        require_token(token, "dashboard")
     if tiles is not None:
         read_map_tiles(tiles)
     app = create_dashboard(published, token=token, tiles=tiles, record=record)
-    listener = listen(address, port, options="--listen and --port")
-    url = url_of(address, listener)
-    config = uvicorn.Config(
-        app,
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        log_level="warning",
-        timeout_graceful_shutdown=3,
-    )
-    server = WebServer(config, ready=lambda: ready(url), stopping=app.state.dashboard.stop)
-    server.serve_until_stopped(listener)
+    serve(app, address, port, ready=ready, stopping=app.state.dashboard.stop)
 
 
 def _is_loopback(address: str) -> bool:
@@ -68,12 +52,13 @@ def _is_loopback(address: str) -> bool:
         ) from None
 
 
-def _require_token(token: SecretStr | None) -> None:
+def require_token(token: SecretStr | None, what: str) -> None:
+    """Raise SettingsError unless a token is set for what is served, and long enough."""
     if token is not None and len(token.get_secret_value()) >= SHORTEST_TOKEN:
         return
-    problem = "is not set, so others could use the dashboard" if token is None else "is too short"
+    problem = f"is not set, so others could use the {what}" if token is None else "is too short"
     raise SettingsError(
-        f"FLEETLAKE_DASHBOARD_TOKEN {problem}.",
+        f"FLEETLAKE_{what.upper()}_TOKEN {problem}.",
         remedy=f"Set it to at least {SHORTEST_TOKEN} characters, for example the output of "
         "`openssl rand -hex 24`. A reverse proxy may send it in the header X-Fleetlake-Token.",
     )

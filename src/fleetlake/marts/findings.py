@@ -26,15 +26,22 @@ def read_findings(lake: Lake, *, state: FindingState | None = None) -> list[dict
 
     Raises: LakeError if the marts were never built.
     """
-    _require_mart(lake)
-    result = lake.execute(
-        f"select * from ({findings_sql('marts.attention', _steps(lake))}) "
-        "where state = coalesce(?, state) "
-        "order by severity_rank, reason = 'outage' desc, since_at desc nulls last, attention_id",
-        [state],
-    )
+    result = lake.execute(findings_query(lake), {"state": state})
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def findings_query(lake: Lake) -> str:
+    """Return the SQL of the findings with the state `$state`, or of all if it is null.
+
+    Raises: LakeError if the marts were never built.
+    """
+    _require_mart(lake)
+    return (
+        f"select * from ({findings_sql('marts.attention', _steps(lake))}) "
+        "where state = coalesce($state, state) "
+        "order by severity_rank, reason = 'outage' desc, since_at desc nulls last, attention_id"
+    )
 
 
 def read_steps(lake: Lake, finding_id: str | None = None) -> list[tuple[Any, ...]]:

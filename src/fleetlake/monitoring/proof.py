@@ -182,7 +182,7 @@ class _Proving:
         for stream in streams:
             if stream.rows and not (stream.loaded_at or stream.unavailable):
                 yield f"{_name(stream)} is only partly loaded: {_load(stream)}."
-            yield from stream_faults(stream, self._now)
+            yield from stream_faults(stream, self._now, shows_values=False)
             yield from self._not_yet_built(stream)
 
     def _not_yet_built(self, stream: StreamStatus) -> Iterator[str]:
@@ -202,8 +202,13 @@ class _Proving:
             yield "the marts lack what was loaded since they were built: run `fleetlake build`."
 
 
-def stream_faults(stream: StreamStatus, now: datetime) -> Iterator[str]:
-    """Yield what is missing from a stream or wrong with it, each with what to do about it."""
+def stream_faults(
+    stream: StreamStatus, now: datetime, *, shows_values: bool = True
+) -> Iterator[str]:
+    """Yield what is missing from a stream or wrong with it, each with what to do about it.
+
+    Unless it `shows_values`, no line holds a text of the service.
+    """
     name, load = _name(stream), _load(stream)
     if stream.complete_until and stream.complete_until > now + TOLERANCE:
         until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
@@ -223,9 +228,10 @@ def stream_faults(stream: StreamStatus, now: datetime) -> Iterator[str]:
     for misfit in stream.misfits:
         command = misfit.command
         then = f"run `{command}`" if command else "they are kept in `_extra`"
+        example = f", e.g. {misfit.example}" if shows_values else ""
         yield (
             f"{counted(misfit.rows, 'value')} of {name}.{misfit.column} did not fit the "
-            f"type {misfit.kind}, e.g. {misfit.example}: {then}."
+            f"type {misfit.kind}{example}: {then}."
         )
 
 

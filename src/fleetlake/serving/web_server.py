@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from fleetlake.errors import UsageError
 
@@ -46,6 +47,37 @@ class WebServer(uvicorn.Server):
             signal.signal(number, self.handle_exit)
         with contextlib.closing(listener):
             self.run(sockets=[listener])
+
+
+def serve(
+    app: ASGIApp,
+    address: str,
+    port: int,
+    *,
+    ready: Callable[[str], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve in the foreground until SIGTERM or SIGINT; call `ready` with the URL.
+
+    Raises: UsageError if the port cannot be used.
+    """
+    from fleetlake.serving.bounded_protocol import BoundedProtocol  # noqa: PLC0415 - it is heavy
+
+    listener = listen(address, port, options="--listen and --port")
+    url = url_of(address, listener)
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+    server = WebServer(config, ready=lambda: ready(url), stopping=stopping)
+    server.serve_until_stopped(listener)
 
 
 def listen(host: str, port: int, *, options: str = "--port") -> socket.socket:

@@ -97,7 +97,9 @@ WRONG_KEYS = (
     "not say which of them is wrong."
 )
 
-SECRET_SETTINGS = frozenset({*KEY_SETTINGS, "v3_token", "dashboard_token", "push_secrets"})
+SECRET_SETTINGS = frozenset(
+    {*KEY_SETTINGS, "v3_token", "dashboard_token", "mcp_token", "push_secrets"}
+)
 """Settings that are secrets; others, such as an address, may contain one."""
 
 DAY_ROWS = 100_000
@@ -215,6 +217,9 @@ class Settings(BaseSettings):
     )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
+    )
+    mcp_token: SecretStr | None = Field(
+        None, description="Token for assistants that ask over HTTP (`fleetlake mcp --http`)"
     )
     dashboard_tiles: ProjectPath | None = Field(
         None, description="PMTiles file that the dashboard's map draws under the points"

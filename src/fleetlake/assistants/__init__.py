@@ -1,0 +1,1 @@
+"""Answers to assistants, by the Model Context Protocol; each says what it rests on."""
