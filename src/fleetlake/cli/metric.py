@@ -87,5 +87,5 @@ def _pairs(given: "list[str] | tuple[str, ...]") -> dict[str, object]:
         name, sign, value = text.partition("=")
         if not sign:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE.")
-        pairs[name] = int(value) if value.isascii() and value.isdigit() else value
+        pairs[name] = value
     return pairs

@@ -29,8 +29,8 @@ class MetricQuery:
     """Which metrics, by which dimensions and time, in which UTC days, and of what only.
 
     `by` has names of dimensions; `account`, `group` and `product` stand for their names, `router`
-    for its id and name. Values of `only` are compared; those of `since` and `until` are inclusive
-    and exclusive. A value is a parameter of the SQL, whose name may be given as `$name`.
+    for its id and name. Values of `only` are compared as text; `since` is inclusive, `until`
+    exclusive. A value is a parameter of the SQL; a text such as `$name` names one of the caller's.
     """
 
     metrics: tuple[str, ...]
@@ -56,18 +56,20 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     Raises: UsageError for a metric, dimension or grain that there is not, or a time of a metric
     that has none.
     """
-    chosen = [metric_named(name) for name in asked.metrics]
+    names = tuple(dict.fromkeys(asked.metrics))
+    chosen = [metric_named(name) for name in names]
     if not chosen:
         raise UsageError("Name a metric.", remedy="`fleetlake metric` lists them.")
     engine = _engine(schema, state())
-    paths = _paths(engine, asked.metrics)
+    paths = _paths(engine, names)
     columns = dict(_columns(asked, paths))
     conditions: list[str] = []
     parameters: dict[str, object] = {}
     for name, value in asked.only.items():
         path = _path(_named(name, paths), paths)
         kind = "Entity" if name == ROUTER else "Dimension"
-        conditions.append(f"{_call(kind, path)} = {_parameter(value, parameters)}")
+        given = _parameter(value, parameters)
+        conditions.append(f"cast({_call(kind, path)} as varchar) = cast({given} as varchar)")
     bounds = [(">=", asked.since), ("<", asked.until)]
     for operator, bound in bounds:
         if bound is not None:
@@ -79,7 +81,7 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
             f"{now.name} says what is the case now, so it has no time.",
             remedy="Leave out grain, since and until.",
         )
-    inner = _explained(engine, asked.metrics, [*columns.values()], conditions)
+    inner = _explained(engine, names, [*columns.values()], conditions)
     return CompiledMetrics(
         sql=_outer(inner, columns, chosen),
         parameters=parameters,
