@@ -1,26 +1,29 @@
 """`fleetlake findings`: what needs a person, and what was done about it."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_records
+from fleetlake.cli.screen import console, table_or_none
+from fleetlake.errors import UsageError
 from fleetlake.marts.finding_states import STEP_COLUMNS, FindingState, FindingStep
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.lake import Lake
 
-WINDOW_FIELDS = (
-    *("window", "is_now", "until_at", "next_at", "findings", "groups", "places", "hours"),
-    *("days", "time_zone"),
-)
 FIELDS = (
     *("attention_id", "reason", "severity", "parent_id", "devices", "router_id", "router_name"),
     *("message", "since_at", "due_at", "state", "handled_by", "handled_at", "snoozed_until_at"),
     *("assigned_to", "comments", "comment", "as_of_at"),
+)
+WINDOW_FIELDS = (
+    *("window", "is_now", "until_at", "next_at", "findings", "groups", "places", "hours"),
+    *("days", "time_zone"),
 )
 """Keys of the JSON output and columns of the CSV output."""
 
@@ -52,12 +55,9 @@ def list_findings(
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the findings of the last build that are open, most urgent first."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.marts.findings import read_findings
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
@@ -147,8 +147,6 @@ def history(
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List what was done about findings, when and by whom; ended ones, too."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.marts.findings import read_steps
     from fleetlake.settings import load_settings
@@ -178,10 +176,6 @@ def history(
 @findings.command()
 def windows(output: FormatOption = OutputFormat.TABLE) -> None:
     """List the maintenance windows: when each is next, and the findings that it covers now."""
-    from datetime import UTC
-
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
     from fleetlake.marts.findings import read_findings
     from fleetlake.notifying.planned import covered
@@ -206,11 +200,7 @@ def windows(output: FormatOption = OutputFormat.TABLE) -> None:
         (
             *(name, f"until {until_at:%m-%d %H:%M}" if until_at else "no"),
             *(f"{next_at:%Y-%m-%d %H:%M}" if next_at else "never", count),
-            *(
-                groups or "all",
-                places or "all",
-                " ".join(str(part) for part in (hours, days, zone) if part),
-            ),
+            *(groups or "all", places or "all", f"{hours} {days or 'daily'} {zone}"),
         )
         for name, _, until_at, next_at, count, groups, places, hours, days, zone in rows
     ]
@@ -230,13 +220,11 @@ def _take(
     until: datetime | timedelta | None = None,
 ) -> None:
     """Take one step about the chosen findings, and say so."""
-    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.lake.audit_trail import this_user
     from fleetlake.marts.finding_states import NewStep
     from fleetlake.marts.findings import acknowledged, take_step
     from fleetlake.settings import load_settings
-    from fleetlake.text.wording import counted
 
     with open_lake(load_settings().lake, must_exist=True) as lake:
         wanted = NewStep(
@@ -263,7 +251,6 @@ def _take(
 
 def _matching(lake: "Lake", reason: str | None, router: int | None, *, is_open: bool) -> list[str]:
     """Return the findings with a reason, or of a router, or both. Raises: UsageError."""
-    from fleetlake.errors import UsageError
     from fleetlake.marts.findings import read_findings
 
     if reason is None and router is None:
