@@ -105,7 +105,7 @@ def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
     assert rows(lake, "alerts", only={"router": 1, "account_id": "10"}) == [(3,)]
     assert rows(lake, "alerts", "alerts", only={"carrier": 12}) == [(0,)]
     for hostile in ("x' or '1'='1", "{{ 7 * 6 }}", "{% raw %}", "$since"):
-        assert rows(lake, "alerts", only={"carrier": hostile + " "}) == [(0,)]
+        assert rows(lake, "alerts", only={"carrier": hostile}) == [(0,)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.semantic_layer import MetricQuery, compile_metrics
+from fleetlake.semantic_layer import CallersParameter, MetricQuery, compile_metrics
 from tests.marts import question_answers as lists
 from tests.marts import question_batteries as batteries
 from tests.marts import question_links as links
@@ -120,7 +120,9 @@ VIEWS: dict[str, Callable[[World, Rows], Rows]] = {
 
 METRICS: dict[str, tuple[MetricQuery, str]] = {
     "How available was the primary WAN this month, site by site?": (
-        MetricQuery(metrics=("primary_availability_pct",), by=("router",), since="$month"),
+        MetricQuery(
+            metrics=("primary_availability_pct",), by=("router",), since=CallersParameter("month")
+        ),
         "*, round(primary_availability_pct, 3) as available_pct",
     ),
     "What did backups cost, by carrier?": (

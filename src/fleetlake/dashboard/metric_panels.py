@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetlake.errors import UsageError
-from fleetlake.semantic_layer import MetricQuery, compile_metrics, metric_named, metrics
+from fleetlake.semantic_layer import (
+    CallersParameter,
+    MetricQuery,
+    compile_metrics,
+    metric_named,
+    metrics,
+)
 from fleetlake.text.quoting import literal, quoted
 
 FILTERS = {
@@ -84,15 +90,15 @@ class MetricPanel:
     def sql(self, given: Mapping[str, object]) -> str:
         """Return the SQL, whose parameters have the names of filters. Raises: UsageError."""
         applied = self.applied(given)
-        only = {FILTERS[name]: f"${name}" for name in applied if name in FILTERS}
+        only = {FILTERS[name]: CallersParameter(name) for name in applied if name in FILTERS}
         if self.is_compared:
             return self._side_by_side(only) if self.by else self._figures(only)
         asked = MetricQuery(
             metrics=self.metrics,
             by=self.by,
             grain=self.grain,
-            since="$since_day" if "from" in applied else None,
-            until="$to" if "to" in applied else None,
+            since=CallersParameter("since_day") if "from" in applied else None,
+            until=CallersParameter("to") if "to" in applied else None,
             only=only,
         )
         compiled = compile_metrics(asked, schema=SCHEMA).sql
@@ -143,7 +149,11 @@ class MetricPanel:
 
     def _of(self, name: str, only: Mapping[str, object], since: str, until: str) -> str:
         asked = MetricQuery(
-            metrics=(name,), by=self.by, since="$period_since", until="$period_until", only=only
+            metrics=(name,),
+            by=self.by,
+            since=CallersParameter("period_since"),
+            until=CallersParameter("period_until"),
+            only=only,
         )
         compiled = compile_metrics(asked, schema=SCHEMA).sql
         for end, day in (("since", since), ("until", until)):

@@ -1,6 +1,18 @@
 """Metrics: figures that are defined once, in dbt's format, and compiled to SQL by MetricFlow."""
 
-from fleetlake.semantic_layer.compiled import MetricQuery, compile_metrics, metric_named
+from fleetlake.semantic_layer.compiled import (
+    CallersParameter,
+    MetricQuery,
+    compile_metrics,
+    metric_named,
+)
 from fleetlake.semantic_layer.definitions import MetricDefinition, metrics
 
-__all__ = ["MetricDefinition", "MetricQuery", "compile_metrics", "metric_named", "metrics"]
+__all__ = [
+    "CallersParameter",
+    "MetricDefinition",
+    "MetricQuery",
+    "compile_metrics",
+    "metric_named",
+    "metrics",
+]

@@ -24,20 +24,26 @@ _TIME = "metric_time"
 _ROUTER_NAME = "router_name"
 
 
+class CallersParameter(str):
+    """The name of a parameter that the caller gives when the SQL is run."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricQuery:
     """Which metrics, by which dimensions and time, in which UTC days, and of what only.
 
     `by` has names of dimensions; `account`, `group` and `product` stand for their names, `router`
     for its id and name. Values of `only` are compared as text; `since` is inclusive, `until`
-    exclusive. A value is a parameter of the SQL; a text such as `$name` names one of the caller's.
+    exclusive. A value is a parameter of the SQL, its own or the caller's.
     """
 
     metrics: tuple[str, ...]
     by: tuple[str, ...] = ()
     grain: str = ""
-    since: date | str | None = None
-    until: date | str | None = None
+    since: date | CallersParameter | None = None
+    until: date | CallersParameter | None = None
     only: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -164,8 +170,8 @@ def _call(kind: str, path: str) -> str:
 
 def _parameter(value: object, parameters: dict[str, object]) -> str:
     """Return the name of a value in the SQL. No value is part of its text."""
-    if isinstance(value, str) and value.startswith("$") and value[1:].isidentifier():
-        return value
+    if isinstance(value, CallersParameter):
+        return f"${value}"
     name = f"given_{len(parameters)}"
     parameters[name] = value
     return f"${name}"
