@@ -155,6 +155,14 @@ function dayHead(day) {
   return el("th", { scope: "col", title: day }, canZoom() ? el("button", { type: "button", title: `Show ${day} only`, onclick: () => zoomTo(next - 864e5, next) }, text) : text);
 }
 
+// A kind keeps its colour when other filters show others: the first that is drawn has the first.
+const coloured = [];
+
+function colourOf(kind) {
+  if (!coloured.includes(kind)) coloured.push(kind);
+  return PALETTE[coloured.indexOf(kind) % PALETTE.length];
+}
+
 export function drawLanes(data, { draw, title, state, width, given }) {
   const { shown, count } = groups(data, "router_id", state.rows || firstRows(15));
   const open = data.values[draw.open];
@@ -166,8 +174,8 @@ export function drawLanes(data, { draw, title, state, width, given }) {
   const [height, top, left] = [26, 22, width < 600 ? 0 : 190];
   const lane = width < 600 ? height * 1.7 : height;
   const x = (time) => left + ((Math.min(Math.max(time, from), to) - from) / (to - from)) * (width - left - 8);
-  const kinds = [...new Set(data.values[draw.colour])];
-  const colour = (kind) => PALETTE[kinds.indexOf(kind) % PALETTE.length];
+  const kinds = [...new Set(data.values[draw.colour])].sort();
+  kinds.forEach(colourOf);
   const name = (kind) => kind || "cause unknown";
   const { found, isHours } = ticks(from, to, width - left);
   const picture = svg("svg", { class: "lanes", width, height: top + shown.length * lane + 6, role: "group", "aria-label": `${title}; the table below has the same episodes` },
@@ -184,14 +192,14 @@ export function drawLanes(data, { draw, title, state, width, given }) {
       const kind = data.values[draw.colour][i];
       const told = `${deviceName(data, i)}: ${instant(starts[i])} to ${open[i] ? "now" : instant(ends[i])}, ${duration(data.values.duration_s[i])}; ${name(kind)}; ${data.values.to_carrier[i] || "carrier unknown"}`;
       const place = { x: x(starts[i]), y: y + (width < 600 ? 22 : 5), width: Math.max(3, x(ends[i]) - x(starts[i])), height: 16, rx: 2 };
-      const bar = svg("rect", { ...place, fill: colour(kind) }, svg("title", {}, told));
+      const bar = svg("rect", { ...place, fill: colourOf(kind) }, svg("title", {}, told));
       const { href } = cellLink("", draw.links?.[draw.start] || "/device?router={router_id}", data, i);
       picture.append(href ? svg("a", { href, tabindex: -1, "aria-hidden": "true" }, bar) : bar);
       if (open[i]) picture.append(svg("rect", { ...place, fill: "url(#open)", "pointer-events": "none" }));
     }
   });
   if (canZoom()) dragged(picture, left, (place) => from + ((place - left) / (width - left - 8)) * (to - from));
-  const legend = el("p", { class: "legend" }, kinds.map((kind) => el("span", { class: "key" }, el("span", { class: "swatch", style: { background: colour(kind) } }), ` ${name(kind)}`)));
+  const legend = el("p", { class: "legend" }, kinds.map((kind) => el("span", { class: "key" }, el("span", { class: "swatch", style: { background: colourOf(kind) } }), ` ${name(kind)}`)));
   const parts = [legend, picture];
   if (shown.length < count) {
     parts.push(el("p", { class: "more" }, `${shown.length} of ${count} routers. `, el("button", { type: "button", onclick: (event) => {
