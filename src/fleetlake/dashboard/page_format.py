@@ -72,7 +72,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 DRAW_KEYS: Mapping[str, type] = {
     **dict.fromkeys(("value", "part", "time", "split", "row", "column", "marks"), str),
-    **dict.fromkeys(("start", "end", "open", "colour", "link_day"), str),
+    **dict.fromkeys(("start", "end", "open", "colour", "link_day", "sort"), str),
     **dict.fromkeys(("label", "text", "values", "hide", "hide_if_same", "ages", "warn"), list),
     **dict.fromkeys(("labels", "kinds", "links", "limits", "empty"), dict),
     "steps": list,
