@@ -101,7 +101,8 @@ export function drawInbox(data, { state = {} } = {}) {
     if (parts.has(id)) return [fold(id, [id], first, parts.get(id), [el("strong", {}, sharedBy(first)), wrapped(first.get("message")), dealtWith(first)], first.get("message"))];
     if (alike.length <= ALIKE) return alike.map((one) => item(one, data));
     const ids = alike.map((one) => one.get("attention_id"));
-    const words = [`${alike.length} ${first.get("router_id") === null ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))];
+    const devices = new Set(alike.map((one) => one.get("router_id"))).size;
+    const words = [`${alike.length} ${devices < alike.length ? "findings" : "devices"}: `, el("span", { class: "faint" }, namesOf(alike))];
     return [fold(`${first.get("severity")} ${first.get("reason")}`, ids, first, alike, words, `all ${ids.length} with ${first.get("reason")}`)];
   }
 
@@ -184,8 +185,8 @@ export function drawInbox(data, { state = {} } = {}) {
 }
 
 function namesOf(alike) {
-  const names = alike.slice(0, 3).map((one) => visible(one.get("router_name") ?? "").slice(0, 40)).filter(Boolean);
-  return names.join(", ") + (alike.length > 3 ? " …" : "");
+  const names = [...new Set(alike.map((one) => visible(one.get("router_name") ?? "").slice(0, 40)).filter(Boolean))];
+  return names.slice(0, 3).join(", ") + (names.length > 3 ? " …" : "");
 }
 
 // The group or account whose devices failed together, if they have one in common.

@@ -34,8 +34,9 @@ export function drawTrends(data) {
     if (!last) return el("div", { class: "card" }, el("dt", {}, measure), el("dd", {}, "–"));
     const usual = usualOf(done.slice(0, -1).map((day) => day.value), last.value);
     const about = done.length > 4 ? `usual ${show(unit, usual.low)} to ${show(unit, usual.high)}` : "too few days to compare";
-    const today = days.at(-1).isUnfinished ? `; ${show(unit, days.at(-1).value)} so far today` : "";
-    return el("div", { class: `card ${usual.isHigh ? "warn" : ""}`, title: `${last.date} (UTC), the last complete day. The hollow mark is today, which is not over.` },
+    const newest = days.at(-1).date === new Date().toISOString().slice(0, 10) ? "today" : `on ${days.at(-1).date}`;
+    const today = days.at(-1).isUnfinished ? `; ${show(unit, days.at(-1).value)} so far ${newest}` : "";
+    return el("div", { class: `card ${usual.isHigh ? "warn" : ""}`, title: `${last.date} (UTC), the last complete day. The hollow mark is the day after, which is not over in the data.` },
       el("dt", {}, `${measure}, ${last.date}`),
       el("dd", {}, usual.isHigh ? el("span", { "aria-hidden": "true" }, "▲ ") : null, show(unit, last.value), line(days, usual.isHigh), el("span", { class: "faint" }, about + today)));
   }));
