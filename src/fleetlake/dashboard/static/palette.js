@@ -50,7 +50,7 @@ export function openPalette() {
 
   function choose(place) {
     at = Math.max(0, Math.min(place, found.length - 1));
-    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
+    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === at && found.length > 0)));
     input.setAttribute("aria-activedescendant", found.length ? `palette-${at}` : "");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   }
