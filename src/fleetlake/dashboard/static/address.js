@@ -62,7 +62,7 @@ export function linkTo(page, changes) {
   const [path, more] = address.split("?");
   for (const [name, value] of new URLSearchParams(more)) kept.set(name, value);
   if (path === "/devices") kept.delete("router"); // the list is of all
-  return `${path}?${kept}${place ? `#${place}` : ""}`;
+  return `${path}${kept.size ? `?${kept}` : ""}${place ? `#${place}` : ""}`;
 }
 
 export function toInput(iso) {

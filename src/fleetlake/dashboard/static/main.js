@@ -62,7 +62,10 @@ async function read(panel, given) {
   panel.request?.abort();
   panel.request = new AbortController();
   const answer = await fetch(`${panel.path}?${given}`, { signal: panel.request.signal });
-  const document = await answer.json();
+  const document = await answer.json().catch((error) => {
+    if (answer.ok) throw error;
+    return { what: `The dashboard’s server failed (status ${answer.status}).`, remedy: "What it printed says why." };
+  });
   if (!answer.ok) throw Object.assign(new Error(document.what), { ...document, status: answer.status });
   return document;
 }
