@@ -204,6 +204,18 @@ def test_query_says_its_proof_on_standard_error_below_a_table_only():
     assert (told["complete_until"], told["not_complete_because"]) == ("2026-06-15T11:00:00Z", [])
 
 
+def test_metric_says_its_proof_below_a_table_only(lake):
+    lake.execute("create table marts.failover_episodes as select now() as started_at, 1 as id")
+
+    table, csv = (
+        CliRunner().invoke(app, ["metric", "failovers", "--format", output])
+        for output in ("table", "csv")
+    )
+
+    assert table.stderr.startswith("Not complete until 2026-06-15 11:00 UTC (")
+    assert (csv.stderr, csv.exit_code) == ("", 0)
+
+
 def test_a_proof_that_cannot_be_made_does_not_keep_back_the_answer(lake):
     lake.execute("drop table meta.capabilities")
 

@@ -31,6 +31,7 @@ from fleetlake.text.quoting import exact, literal, quoted
 
 if TYPE_CHECKING:  # a stub, so that editors know the tables
     from fleetlake.analysis.known_tables import Marts, Raw
+    from fleetlake.lake.guard import Reads
     from fleetlake.monitoring.proof import AnswerProof
 
 Close = Callable[[], object]
@@ -85,8 +86,6 @@ class ReadSource:
     def proof(self, query: str) -> "AnswerProof":
         """Return what the rows of a query rest on. Raises: UsageError for a published snapshot."""
         from fleetlake.lake.guard import tables_read  # noqa: PLC0415 - few ask for it
-        from fleetlake.monitoring.proof import prove  # noqa: PLC0415
-        from fleetlake.monitoring.streams import lake_now  # noqa: PLC0415
 
         if self.folder:
             raise UsageError(
@@ -96,8 +95,14 @@ class ReadSource:
         with self.cursor() as cursor:
             lake = Lake(self.address, cursor)
             lake.is_read_only = True
-            now = lake_now(lake, load_settings().clock)
-            return prove(lake, tables_read(lake, query), now=now)
+            return self.proof_of(lake, tables_read(lake, query))
+
+    def proof_of(self, lake: Lake, reads: "Reads") -> "AnswerProof":
+        """Return what an answer that reads some tables rests on."""
+        from fleetlake.monitoring.proof import prove  # noqa: PLC0415 - few ask for it
+        from fleetlake.monitoring.streams import lake_now  # noqa: PLC0415
+
+        return prove(lake, reads, now=lake_now(lake, load_settings().clock))
 
 
 @contextmanager

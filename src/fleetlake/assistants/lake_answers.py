@@ -7,7 +7,7 @@ all else, because texts come from the service and its devices, and might read li
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock, Timer
 from typing import Any, cast
@@ -22,9 +22,11 @@ from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake
 from fleetlake.lake.connection import lake_errors
-from fleetlake.lake.guard import REMEDY, close_off, require_reading, spill_into
+from fleetlake.lake.ducklake import SNAPSHOT_ID
+from fleetlake.lake.guard import REMEDY, Reads, close_off, require_reading, spill_into
 from fleetlake.marts.catalogue import descriptions_of
 from fleetlake.marts.findings import findings_query
+from fleetlake.monitoring.proof import AnswerProof
 from fleetlake.semantic_layer import metrics
 from fleetlake.text.quoting import quoted
 
@@ -32,6 +34,7 @@ SECONDS = 20.0
 MOST_ROWS = 1_000
 MOST_BYTES = 200_000
 LONGEST_TEXT = 4_000
+MOST_KNOWN = 100
 MEMORY = "1GB"
 DISK = "2GB"
 SCHEMAS = ("marts", "raw", "current", "staging", "meta")
@@ -46,9 +49,24 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class _BoundedSource(ReadSource):
-    """A lake that is closed off; what runs on a connection of it is stopped after some seconds."""
+    """A lake that is closed off; what runs on a connection of it is stopped after some seconds.
+
+    `known` has proofs of the newest snapshot: they hold until the lake changes.
+    """
 
     seconds: float = SECONDS
+    known: dict[Reads, AnswerProof] = field(default_factory=dict)
+
+    def proof_of(self, lake: Lake, reads: Reads) -> AnswerProof:
+        """Return what an answer that reads some tables rests on."""
+        [(snapshot,)] = lake.rows(SNAPSHOT_ID)
+        found = self.known.get(reads)
+        if found is None or found.snapshot_id != snapshot:
+            found = super().proof_of(lake, reads)
+            if len(self.known) > MOST_KNOWN:
+                self.known.clear()
+            self.known[reads] = found
+        return found
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
