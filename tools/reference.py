@@ -206,8 +206,8 @@ def metric_table() -> str:
     rows = (
         (
             f"`{m.name}`",
-            m.kind(m.name, m.about).type,
-            ", ".join(f"`{label}`" for label in m.labels),
+            m.read.kind(m.name, m.about).type,
+            ", ".join(f"`{label}`" for label in m.read.labels),
             m.about,
         )
         for m in METRICS
