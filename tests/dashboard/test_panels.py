@@ -4,6 +4,7 @@ import io
 import re
 from importlib.resources import files
 
+import duckdb
 import polars as pl
 import pytest
 import yaml
@@ -264,3 +265,12 @@ def test_a_choice_of_any_facet_leaves_as_many_devices_as_the_facet_says(app):
         rows = rows_of(ask(app, "/api/devices/list", {facet["facet"]: facet["value"]}))
 
         assert len(rows) == facet["devices"] == rows[0]["devices"], facet
+
+
+def test_groups_of_one_name_are_offered_with_their_ids():
+    groups = next(panel for panel in PANELS if panel.path == "/api/filters/groups")
+    devices = "(values (1, 'Vans', 10), (2, 'Vans', 10), (2, 'Vans', 10), (3, 'Sites', 10))"
+    inventory = f"(select * from {devices} as listed (group_id, group_name, account_id))"
+    sql = groups.sql.replace("{filters}", "").replace("device_inventory", inventory)
+
+    assert duckdb.sql(sql).fetchall() == [(3, "Sites"), (1, "Vans · 1"), (2, "Vans · 2")]
