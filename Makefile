@@ -73,12 +73,13 @@ proofs: $(READY)  ## Run the slow proofs: servers, kills, the README, properties
 release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, guides, notebooks, older lakes, damage, power cuts, own models, every endpoint (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and $(HERE)"
 
-check: $(READY)  ## Lint, formatting, words and types
+check: $(READY)  ## Lint, formatting, words, types, and marts that changed under their readers
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@! grep -rnwiE 'nobody|somebody|whoever' src flows sql docs *.md --include=*.py --include=*.md --include=*.sql --include=*.toml \
 	  || { echo "Name the person, process or tool that you mean."; exit 1; }
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.contract_changes
 
 # Uncommitted files, without deleted ones.
 CHANGED = $(wildcard $(shell git ls-files --modified --others --exclude-standard -- '*.py'))

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 import fleetlake
 from fleetlake import errors
+from fleetlake.analysis.data_contract import as_yaml, released_contract
 from fleetlake.analysis.frames import Selection, Table
 from fleetlake.analysis.reader import LakeReader, Schema
 from fleetlake.cli import EPILOG, app
@@ -31,6 +32,7 @@ from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.receiving.intake import IntakeCounts
 from fleetlake.settings import Settings
 from tools.blocks import filled, without_placeholders
+from tools.contract_changes import CONTRACT
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -196,6 +198,11 @@ def known_tables() -> str:
     )
 
 
+def contract_text() -> str:
+    """Return the contract of the marts, as YAML."""
+    return f"# Rendered by `make reference`.\n{as_yaml(released_contract())}"
+
+
 def _stub_of(name: str, about: str, tables: Mapping[str, str]) -> str:
     lines = [f'    {table}: Table\n    """{text}"""' for table, text in tables.items()]
     return "\n".join([f'\nclass {name}(Schema):\n    """{about}"""\n', *lines, ""])
@@ -343,11 +350,12 @@ BLOCKS = {
 
 
 def main() -> None:
-    """Render every page of the reference, the stub of the tables and the SQL project's sources."""
+    """Render every page of the reference, the stub of tables, the sources and the contract."""
     for page in REFERENCE.glob("*.md"):
         page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
     STUB.write_text(known_tables(), "utf-8")
     SOURCES.write_text(sources_yaml(), "utf-8")
+    CONTRACT.write_text(contract_text(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from packaging.version import Version
 PLACES = {
     "pyproject.toml": '\nversion = "{}"\n',
     "compose.yaml": "image: fleetlake:{}\n",
+    "docs/reference/marts.odcs.yaml": "\nversion: {}\n",
     "docs/how-to/install.md": "dist/fleetlake-{}-py3",
     "CHANGELOG.md": "\n## [{}] - ",
 }

@@ -74,6 +74,9 @@ _LISTED = {
     },
     "Outlets": {
         "export": "Copy tables of the lake to a database, to files or to another table format.",
+        "fleetlake.cli.data_contract:contract": (
+            "Write the data contract of the published snapshot, in the Open Data Contract Standard."
+        ),
         "notify": "Tell people about new findings, by mail or chat, each once.",
         "metrics": "Print the lake's figures as Prometheus metrics.",
     },

@@ -44,11 +44,16 @@ def split_password(address: str) -> tuple[str, str | None]:
     >>> split_password("host=db user=fleet")
     ('host=db user=fleet', None)
     """
-    members = _url_members(address) if _URL.match(address) else _text_members(address)
+    members = address_members(address)
     password = members.pop("password", None)
     if not password:
         return address, None
     return " ".join(f"{name}={_as_value(value)}" for name, value in members.items()), password
+
+
+def address_members(address: str) -> dict[str, str]:
+    """Return the members of a libpq address, such as host, port and dbname."""
+    return _url_members(address) if _URL.match(address) else _text_members(address)
 
 
 def _text_members(address: str) -> dict[str, str]:

@@ -20,6 +20,16 @@ _REF = re.compile(r"""\bref\(\s*(?:["']\w+["']\s*,\s*)?["'](\w+)["']""")
 _SOURCE = re.compile(r"""\bsource\(\s*["'](\w+)["']\s*,\s*["'](\w+)["']""")
 _MACRO = re.compile(r"{%-?\s*macro\s+(\w+)\(.*?{%-?\s*endmacro", re.DOTALL)
 
+_UNITS = {name: name for name in ("s", "min", "hours", "days", "bytes", "m", "km", "deg")} | {
+    "pct": "percent",
+    "c": "degrees Celsius",
+    "dbm": "dBm",
+    "db": "dB",
+    "kmh": "km/h",
+    "ma": "mA",
+    "mv": "mV",
+}
+
 Description = tuple[str, dict[str, str]]
 """What a table holds, and what each of its columns means."""
 
@@ -97,6 +107,12 @@ def marts() -> Iterator[dict[str, Any]]:
         yield {"description": "", **own}
 
 
+def exposures() -> list[dict[str, Any]]:
+    """Return what uses marts, and who owns it: the project's own exposures, then ours."""
+    text = (project_folder() / "models" / "exposures.yml").read_text("utf-8")
+    return [*own_entries("exposures"), *parse_yaml(text)["exposures"]]
+
+
 @cache
 def _marts_in(project: Path) -> list[dict[str, Any]]:
     """Return the YAML entries of our marts, which take 0.05 s to read."""
@@ -132,6 +148,15 @@ def _doc_blocks() -> dict[str, str]:
     """Return the text of each `doc` block of the dbt project."""
     text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
     return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
+
+
+def unit_of(column: str) -> str | None:
+    """Return the unit of a mart's number, by the ending of its name; None if it has none.
+
+    >>> unit_of("backup_s"), unit_of("mean_rsrp_dbm"), unit_of("trips")
+    ('s', 'dBm', None)
+    """
+    return _UNITS.get(column.rpartition("_")[2]) if "_" in column else None
 
 
 def mart_keys() -> dict[str, tuple[str, ...]]:

@@ -117,8 +117,8 @@ def varies() -> bool:
     return any(_VARIES.search(path.read_text("utf-8")) for path in files)
 
 
-def own_entries() -> Iterator[dict[str, Any]]:
-    """Yield what the user's YAML files say of each own model. Raises: BuildFailed."""
+def own_entries(kind: str = "models") -> Iterator[dict[str, Any]]:
+    """Yield what the user's YAML files say of each own model, or exposure. Raises: BuildFailed."""
     names = {path.stem for path in own_models()}
     for path in _own_files("models", ".yml", ".yaml"):
         try:
@@ -127,7 +127,8 @@ def own_entries() -> Iterator[dict[str, Any]]:
             raise _wrong(f"{path} is not valid YAML: {error}", "Correct it.") from None
         if not isinstance(content, dict):
             raise _wrong(f"{path} is not a YAML mapping.", "Correct it.")
-        yield from (e for e in content.get("models") or () if e.get("name") in names)
+        entries = content.get(kind) or ()
+        yield from (e for e in entries if kind != "models" or e.get("name") in names)
 
 
 def _own_files(part: str, *suffixes: str) -> list[Path]:
