@@ -126,7 +126,7 @@ PRINTERS = {"cli/screen.py", "cli/rich_screen.py", "cli/output.py"}
 
 WRITERS = {
     *("cli/shell.py", "cli/__init__.py"),
-    *("cli/dashboard.py", "receiving/push_server.py"),  # the line `ready URL`
+    *("cli/dashboard.py", "cli/mcp.py", "receiving/push_server.py"),  # the line `ready URL`
 }
 """These write to standard output themselves, but only prompts and our own text."""
 

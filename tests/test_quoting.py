@@ -15,9 +15,9 @@ from fleetlake.exporters.bigquery import BIGQUERY
 from fleetlake.exporters.export import export
 from fleetlake.exporters.postgres import POSTGRES
 from fleetlake.lake import open_lake
-from fleetlake.marts.catalogue import _quoted
 from fleetlake.publishing.publish import publish
 from fleetlake.text.quoting import literal, quoted
+from tools.reference import _quoted
 
 MART, COLUMN = 'o\'dd "mart"', 'say "hi" \\ o\'brien'
 

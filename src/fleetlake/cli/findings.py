@@ -22,8 +22,8 @@ FIELDS = (
     *("assigned_to", "comments", "comment", "as_of_at"),
 )
 WINDOW_FIELDS = (
-    *("window", "is_now", "until_at", "next_at", "findings", "groups", "places", "hours"),
-    *("days", "time_zone"),
+    *("window", "is_now", "until_at", "next_at", "findings", "group_names", "place_names"),
+    *("hours", "days", "time_zone"),
 )
 """Keys of the JSON output and columns of the CSV output."""
 
@@ -204,7 +204,7 @@ def windows(output: FormatOption = OutputFormat.TABLE) -> None:
         )
         for name, _, until_at, next_at, count, groups, places, hours, days, zone in rows
     ]
-    columns = ("window", "now", "next", "findings", "groups", "places", "hours")
+    columns = ("window", "now", "next", "findings", "of groups", "at places", "hours")
     console().print(table_or_none("maintenance windows", columns, shown))
 
 
