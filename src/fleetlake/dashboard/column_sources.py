@@ -100,6 +100,8 @@ def origin_of(panel: Panel, column: str) -> tuple[str, str]:
         name = column.removeprefix("earlier_").removeprefix("more_")
         if name in asked:
             return f"{metrics()[name].marts[0]}, metric {name}", metrics()[name].about
+        if column == panel.metrics.grain:
+            return f"{panel.marts[0]}, by {column}", "The first UTC day of the period."
         if panel.metrics.is_compared and not panel.metrics.by:
             return f"{panel.marts[0]}, metrics {', '.join(asked)}", "A figure and its period."
     for mart in panel.marts:

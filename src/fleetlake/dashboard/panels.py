@@ -123,6 +123,8 @@ class Panel:
             raise UsageError(f"Choose a {' and a '.join(missing)} first.")
         conditions = [f"and ({self._condition(name)})" for name in self.filters if name in given]
         written = self.metrics.sql(given) if self.metrics else self.sql
+        if self.metrics and (most := self.draw.get("sort")):
+            written = f"select * from ({written})\norder by {quoted(most)} desc nulls last, 1"
         sql = written.replace("{filters}", " ".join(conditions)).rstrip("; \n")
         sql = sql.replace("{order}", _order(given.get("sort", self.draw.get("sort"))))
         _parameters(sql, remedy="Write one SELECT, with `where true` before {filters}.")

@@ -53,7 +53,7 @@ export function wrapped(text) {
 }
 
 // How many rows are shown first: fewer on a narrow screen, where a row takes several lines.
-export const firstRows = (wide) => (innerWidth > 600 ? wide : Math.ceil(wide / 4));
+export const firstRows = (wide) => (innerWidth > 600 ? wide : Math.ceil(wide / 5));
 
 // A table too wide for its place gets closer cells. If that is not enough, `drop` leaves out the
 // last columns one by one; at once, if each row is to stay `isOneLine`.
