@@ -65,6 +65,8 @@ READS = {
     "from current.routers where id in (select 1 from meta.loads)": {"current.routers"},
     "with own as (from raw.users) from own": {"raw.users"},
     "use lake.marts; from own": {"marts.own"},
+    "use lake.marts; from lake.own": {"marts.own"},
+    "use lake.marts; with own as (from own) from own": {"marts.own"},
     "create temp table t as from raw.alerts; from t": {"raw.alerts"},
     "pivot (from raw.alerts) on type using count(*)": {"raw.alerts"},
     "set variable n = (select count(*) from raw.alerts); select getvariable('n')": {"raw.alerts"},
@@ -91,6 +93,8 @@ def test_the_tables_of_a_statement_are_those_that_duckdb_finds(shared, sql):
         ("from lake.table_changes('alerts', 1, 2)", {"table_changes"}),
         ("from read_parquet('x.parquet')", {"read_parquet"}),
         ("from 'x.parquet'", {"x.parquet"}),
+        ("from query_table('raw.alerts')", {"query_table"}),
+        ("from query('from raw.alerts')", {"query"}),
     ],
 )
 def test_what_no_table_of_now_holds_is_never_called_complete(shared, sql, beyond):

@@ -142,7 +142,10 @@ def tables_read(lake: Lake, sql: str) -> Reads:
     """
     tables, beyond, unclear = set[str](), set[str](), set[str]()
     texts = list[str]()
-    for statement in lake.connection.extract_statements(sql):
+    statements = lake.connection.extract_statements(sql)
+    # After USE, a named query may read the table of its name: `with trips as (from trips) ...`.
+    has_path = any(statement.type.name == "SET" for statement in statements)
+    for statement in statements:
         kind, text = statement.type.name, statement.query
         if kind == "CREATE" and (found := _TEMPORARY.match(text)):
             kind, text = "SELECT", found[1]
@@ -155,13 +158,18 @@ def tables_read(lake: Lake, sql: str) -> Reads:
         for node in nodes:
             if node.get("type") == "TABLE_FUNCTION":
                 name = str(node.get("function", {}).get("function_name", "")).lower()
-                beyond |= {name} if name in _READS_FILES or "parquet" in name else set()
+                is_of_values = name in _MAY_CALL - _READS_FILES and "parquet" not in name
+                beyond |= set() if is_of_values else {name}
             elif node.get("type") == "BASE_TABLE":
-                schema, name = (str(node.get(part, "")).lower() for part in _PARTS[1:])
+                catalog, schema, name = (str(node.get(part, "")).lower() for part in _PARTS)
+                is_of_path = (catalog, schema) == ("", "lake")  # `lake.trips`, after USE
+                schema = "" if is_of_path else schema
                 beyond |= {"AT"} if node.get("at_clause") else set()
                 beyond |= {name} if not schema and name.endswith(".parquet") else set()
                 tables |= {f"{schema}.{name}"} if schema else set()
-                unclear |= {name} - own if not schema else set()
+                unclear |= (
+                    {name} - (set() if has_path or is_of_path else own) if not schema else set()
+                )
     if texts or unclear:
         for schema, name in lake.rows(_TABLES):
             if name in unclear or any(_holds(text, name) for text in texts):
