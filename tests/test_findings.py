@@ -294,7 +294,7 @@ def test_to_acknowledge_again_adds_nothing_without_a_comment(path, monkeypatch):
     long = "offline " + "7" * 60
     change(path, f"attention_id = '{long}' where attention_id = '{OFFLINE}'")
     first = command(path, monkeypatch, "acknowledge", long)
-    again = command(path, monkeypatch, "acknowledge", long)
+    again = command(path, monkeypatch, "ack", long)
     both = command(path, monkeypatch, "acknowledge", long, CAP)
     said = command(path, monkeypatch, "acknowledge", long, "-m", "mine, too")
     listed = command(path, monkeypatch, "list", "--all").output

@@ -88,6 +88,7 @@ def list_findings(
         console().print(f"{counted(hidden, 'other')} acknowledged or snoozed: --all shows them.")
 
 
+@findings.command("ack", hidden=True)  # short, for scripts
 @findings.command()
 def acknowledge(
     ids: Ids = None, reason: Reason = None, router: Router = None, comment: Comment = None
