@@ -251,9 +251,15 @@ async def attack(client: Client, lake) -> list[dict[str, object]]:
     return [await told(client, "query", {"sql": sql}) for sql in statements]
 
 
+def files_of(lake):
+    """Return the files there, but for those that come and go with any reader of the catalog."""
+    transient = ("-shm", "-wal", ".lock")
+    return sorted(p for p in lake.parent.rglob("*") if not p.name.endswith(transient))
+
+
 def without_harm(found, lake, before):
     assert [one for one in found if "error" not in one] == []
-    assert sorted(lake.parent.rglob("*")) == before
+    assert files_of(lake) == before
     text = json.dumps(found)
     assert "s3cret" not in text.replace("secret.txt", "")
     assert TOKEN not in text
@@ -264,7 +270,7 @@ def without_harm(found, lake, before):
 def test_over_standard_input_a_first_answer_comes_and_no_attack_does_harm(lake, env):
     words = command("mcp")
     server = StdioServerParameters(command=words[0], args=words[1:], env=env)
-    before = sorted(lake.parent.rglob("*"))
+    before = files_of(lake)
 
     async def run() -> tuple[dict[str, object], list[dict[str, object]]]:
         async with Client(server) as client:
@@ -279,7 +285,7 @@ def test_over_standard_input_a_first_answer_comes_and_no_attack_does_harm(lake, 
 
 @pytest.mark.proof
 def test_over_http_a_first_answer_comes_and_no_attack_does_harm(lake, served):
-    before = sorted(lake.parent.rglob("*"))
+    before = files_of(lake)
 
     async def run() -> tuple[dict[str, object], list[dict[str, object]]]:
         async with over_http(served[0], Origin="http://localhost:3000") as client:
