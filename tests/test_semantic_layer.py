@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import fleetlake
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
+from fleetlake.dashboard.metric_panels import MetricPanel
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import marts
@@ -28,6 +29,9 @@ semantic_models:
 metrics:
   - {name: flat_tyres, label: Flat tyres, type: simple, type_params: {measure: flat_tyres}}
 """
+
+
+MONTHLY = {"metrics": ("alerts", "lines_over_cap")}
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +97,11 @@ def test_days_are_utc_days_from_the_first_to_before_the_last(lake):
     assert rows(lake, "alerts", grain="day", since="2d") == [(november[1], 4)]
 
 
+def test_what_is_known_by_month_is_asked_for_by_month(lake):
+    assert rows(lake, "lines_over_cap", grain="month", since="2026-11-01") == []
+    assert MetricPanel(metrics=("lines_over_cap",)).applied({"from": 1, "group": 2}) == ["group"]
+
+
 def test_metrics_of_two_marts_stand_in_one_row_also_where_a_dimension_is_null(lake):
     assert rows(lake, "alerts", "availability_pct", by="group") == [
         ("north", 3, pytest.approx(100 * 360 / 410)),
@@ -117,6 +126,9 @@ def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
         ({"metrics": ("alerts",), "grain": "fortnight"}, "There is no grain 'fortnight'"),
         ({"metrics": ("devices",), "grain": "day"}, "so it has no time"),
         ({"metrics": ()}, "Name a metric"),
+        (MONTHLY | {"since": date(2026, 11, 21)}, "lines_over_cap is known by month only"),
+        (MONTHLY | {"until": date(2026, 11, 21)}, "lines_over_cap is known by month only"),
+        (MONTHLY | {"grain": "week"}, "lines_over_cap is known by month only"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_words(asked, what):
@@ -129,6 +141,19 @@ def test_what_cannot_be_asked_is_said_in_words(asked, what):
 def test_a_mart_that_is_not_built_is_named(empty_lake):
     with fleetlake.open(empty_lake) as lake, pytest.raises(LakeError, match="alert_volume"):
         lake.metric("alerts")
+    with (
+        fleetlake.open(empty_lake) as lake,
+        pytest.raises(LakeError, match="Run `fleetlake build`"),
+    ):
+        lake.metric("alerts", since="3d")
+
+
+def test_days_are_counted_back_from_an_event_and_never_mean_all_time(empty_lake):
+    with open_lake(empty_lake) as lake:
+        lake.execute("create table marts.pipeline_freshness (newest_event_at timestamptz)")
+
+    with fleetlake.open(empty_lake) as lake, pytest.raises(UsageError, match="no event"):
+        lake.metric("alerts", since="3d")
 
 
 def test_a_project_adds_metrics_over_its_own_marts_and_builds_nothing_again(tmp_path, monkeypatch):

@@ -278,20 +278,29 @@ class LakeReader:
             only=only or {},
         )
         compiled = compile_metrics(asked)
-        if missing := sorted({*compiled.marts} - {*self.marts}):
+        self._require_marts(compiled.marts)
+        relation = self._source.reading(compiled.sql, compiled.parameters)
+        return MetricRows(relation, partial(self._source.proof, compiled.sql), compiled.sql)
+
+    def _require_marts(self, names: Sequence[str]) -> None:
+        if missing := sorted({*names} - {*self.marts}):
             raise LakeError(
                 f"There is no mart {' and no '.join(missing)}.", remedy="Run `fleetlake build`."
             )
-        relation = self._source.reading(compiled.sql, compiled.parameters)
-        return MetricRows(relation, partial(self._source.proof, compiled.sql), compiled.sql)
 
     def _day(self, given: str | date | None) -> date | None:
         """Return a UTC day; `30d` is counted back from the newest event. Raises: UsageError."""
         if isinstance(given, str) and (days := re.fullmatch(r"([1-9]\d{0,4})d", given)):
+            self._require_marts(["pipeline_freshness"])
             newest = "select max(newest_event_at)::date from marts.pipeline_freshness"
             with self._source.cursor() as cursor:
                 row = cursor.execute(newest).fetchone()
-            return row[0] - timedelta(days=int(days[1]) - 1) if row and row[0] else None
+            if not (row and row[0]):
+                raise UsageError(
+                    f"The lake has no event to count {given} back from.", remedy="Name a day."
+                )
+            last: date = row[0]
+            return last - timedelta(days=int(days[1]) - 1)
         return None if given is None else _instant(given).date()
 
     def as_of(self, moment: Moment) -> "LakeReader":

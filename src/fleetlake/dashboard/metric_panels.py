@@ -79,7 +79,8 @@ class MetricPanel:
         """Return the given filters that narrow these metrics. Raises: UsageError."""
         from fleetlake.semantic_layer.compiled import dimensions  # noqa: PLC0415 - it takes 0.7 s
 
-        timed = not any(metric_named(name).is_now for name in self.metrics)
+        chosen = [metric_named(name) for name in self.metrics]
+        timed = not any(one.is_now or one.is_monthly for one in chosen)
         found = {*dimensions(self.metrics, schema=SCHEMA), "router"}
         return [
             name

@@ -87,12 +87,25 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
             f"{now.name} says what is the case now, so it has no time.",
             remedy="Leave out grain, since and until.",
         )
+    _require_months(asked, chosen)
     inner = _explained(engine, names, [*columns.values()], conditions)
     return CompiledMetrics(
         sql=_outer(inner, columns, chosen),
         parameters=parameters,
         marts=tuple(dict.fromkeys(re.findall(rf'\b{schema}\."(\w+)"', inner))),
     )
+
+
+def _require_months(asked: MetricQuery, chosen: Sequence[MetricDefinition]) -> None:
+    """Raise UsageError for a part of a month, if a metric is known by month: it would be 0."""
+    monthly = next((one for one in chosen if one.is_monthly), None)
+    ends = [end for end in (asked.since, asked.until) if end is not None]
+    is_whole = all(isinstance(end, date) and end.day == 1 for end in ends)
+    if monthly and not (is_whole and asked.grain not in ("day", "week")):
+        raise UsageError(
+            f"{monthly.name} is known by month only.",
+            remedy="Begin and end at the first of a month; the grain is month or longer.",
+        )
 
 
 def metric_named(name: str) -> MetricDefinition:

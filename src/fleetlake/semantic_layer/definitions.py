@@ -40,8 +40,9 @@ class MetricDefinition:
     """A figure: its name, what it says, and the marts that it is read from.
 
     One `is_now` says what is the case at present, so it has no time. An `is_whole` one is a whole
-    number. An `is_sum` one grows with the time. An `is_part` one is only there for others that are
-    computed from it. The files say `now`, `whole` and `part` in a metric's `config: {meta: ...}`.
+    number. An `is_sum` one grows with the time. An `is_monthly` one is known by UTC month. An
+    `is_part` one is only there for others that are computed from it. The files say `now`, `whole`,
+    `monthly` and `part` in a metric's `config: {meta: ...}`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MetricDefinition:
     is_now: bool = False
     is_whole: bool = False
     is_sum: bool = False
+    is_monthly: bool = False
     is_part: bool = False
 
     @property
@@ -154,6 +156,7 @@ def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefiniti
             is_now=bool(meta.get("now")),
             is_whole=bool(meta.get("whole")),
             is_sum=_measure(one) in sums,
+            is_monthly=bool(meta.get("monthly")),
             is_part=bool(meta.get("part")),
         )
     return found
