@@ -158,6 +158,22 @@ def test_completeness_tells_each_stream_and_findings_what_to_do_before_a_build(a
     assert [one["endpoint"] for one in some["streams"]] == ["alerts"]
     assert some["gaps"][0]["end_at"] == "2026-06-02T00:00:00Z"
     assert "fleetlake build" in ask("findings")["error"]
+    assert "Choose open, acknowledged" in ask("findings", state="urgent")["error"]
+
+
+@pytest.mark.parametrize("table", ["raw.alert", "alerts", "other.alerts", "raw."])
+def test_a_table_that_there_is_not_is_never_complete(ask, table):
+    assert table in ask("completeness", tables=[table])["error"]
+
+
+def test_a_long_list_and_a_large_number_within_it_are_bounded_too(ask):
+    long = ask(
+        "query", sql="select list(i) as every, {'a': 1::hugeint << 100} as b from range(99999) r(i)"
+    )
+
+    [[every, b]] = long["data"]["rows"]
+    assert len(every) < 5_000
+    assert b == {"a": str(2**100)}
 
 
 def test_rows_bytes_texts_and_seconds_are_bounded(ask):

@@ -113,6 +113,7 @@ def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
     assert rows(lake, "alerts", only={"carrier": "Blue"}) == [(4,)]
     assert rows(lake, "alerts", only={"router": 1, "account_id": "10"}) == [(3,)]
     assert rows(lake, "alerts", "alerts", only={"carrier": 12}) == [(0,)]
+    assert rows(lake, "alerts", only={"group": None}) == [(4,)]
     for hostile in ("x' or '1'='1", "{{ 7 * 6 }}", "{% raw %}", "$since"):
         assert rows(lake, "alerts", only={"carrier": hostile}) == [(0,)]
 
@@ -126,6 +127,7 @@ def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
         ({"metrics": ("alerts",), "grain": "fortnight"}, "There is no grain 'fortnight'"),
         ({"metrics": ("devices",), "grain": "day"}, "so it has no time"),
         ({"metrics": ()}, "Name a metric"),
+        ({"metrics": ("alerts",), "only": {"carrier": ["Red"]}}, "carrier must be one value"),
         (MONTHLY | {"since": date(2026, 11, 21)}, "lines_over_cap is known by month only"),
         (MONTHLY | {"until": date(2026, 11, 21)}, "lines_over_cap is known by month only"),
         (MONTHLY | {"grain": "week"}, "lines_over_cap is known by month only"),

@@ -25,6 +25,7 @@ from fleetlake.lake.connection import lake_errors
 from fleetlake.lake.ducklake import SNAPSHOT_ID
 from fleetlake.lake.guard import REMEDY, Reads, close_off, require_reading, spill_into
 from fleetlake.marts.catalogue import descriptions_of
+from fleetlake.marts.finding_states import FindingState
 from fleetlake.marts.findings import findings_query
 from fleetlake.monitoring.proof import AnswerProof
 from fleetlake.semantic_layer import metrics
@@ -155,9 +156,7 @@ class Answers:
 
     def table(self, table: str) -> Answer:
         """Return the columns of a table with their types and meanings, and its proof."""
-        schema, _, name = table.rpartition(".")
-        if schema not in SCHEMAS:
-            raise UsageError(f"{table!r} is not a table.", remedy="Name it as marts.trips.")
+        schema, name = _split(table)
         with self._one_at_a_time:
             found = self._schema(schema)[name]
             about, meanings = descriptions_of([(_described(schema), name)])[
@@ -175,16 +174,26 @@ class Answers:
 
     def findings(self, state: str = "open", rows: int = 100) -> Answer:
         """Return what needs a person: open, acknowledged or snoozed, most urgent first."""
+        if state not in [*FindingState]:
+            raise UsageError(
+                f"There is no state {state!r}.", remedy=f"Choose {', '.join(FindingState)}."
+            )
         with self._source.cursor() as cursor:
             sql = findings_query(_lake_on(self._source, cursor))
         return self._ask(sql, {"state": state}, rows)
 
     def completeness(self, tables: Sequence[str] = ()) -> Answer:
         """Return the whole proof of some tables, or of all that is read from the service."""
-        names = tables or [f"raw.{endpoint.name}" for endpoint in requested_endpoints()]
-        relations = (name.partition(".") for name in names)
-        sql = "; ".join(f"FROM {quoted(schema)}.{quoted(name)}" for schema, _, name in relations)
+        every = [f"raw.{endpoint.name}" for endpoint in requested_endpoints()]
+        relations = [_split(name) for name in tables or every]
+        sql = "; ".join(f"FROM {quoted(schema)}.{quoted(name)}" for schema, name in relations)
         with self._one_at_a_time:
+            there = {(schema, name) for schema in SCHEMAS for name in self._schema(schema)}
+            for schema, name in relations if tables else ():
+                if (schema, name) not in there:
+                    raise UsageError(
+                        f"There is no table {schema}.{name}.", remedy="`list_tables` lists them."
+                    )
             proof = self._source.proof(sql)
         # Without the texts of the service: a refusal's reason, and values that did not fit.
         streams = [
@@ -243,6 +252,14 @@ def _lake_on(source: ReadSource, cursor: duckdb.DuckDBPyConnection) -> Lake:
     return lake
 
 
+def _split(table: str) -> tuple[str, str]:
+    """Return the schema and the name of a table. Raises: UsageError."""
+    schema, _, name = table.lower().partition(".")
+    if schema not in SCHEMAS or not name:
+        raise UsageError(f"{table!r} is not a table.", remedy="Name it as marts.trips.")
+    return schema, name
+
+
 def _described(schema: str) -> str:
     """Return the schema whose descriptions a schema has: lists are described once."""
     return "raw" if schema == "current" else schema
@@ -264,13 +281,21 @@ def _device_sql() -> str:
 
 
 def _shortened(value: object) -> object:
-    """Return a value that JSON can hold; a long text is cut.
+    """Return a value that JSON can hold; a long text is cut, and a long list is such a text.
 
     >>> _shortened(2**70)
     '1180591620717411303424'
     """
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value)
+    if isinstance(value, list | dict):
+        parts = _plain(
+            [_shortened(part) for part in value]
+            if isinstance(value, list)
+            else {str(key): _shortened(part) for key, part in value.items()}
+        )
+        text = orjson.dumps(parts).decode()
+        return parts if len(text) <= LONGEST_TEXT else _shortened(text)
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return f"{value[:LONGEST_TEXT]}… ({len(value):,} characters)"
     return value

@@ -35,8 +35,9 @@ class MetricQuery:
     """Which metrics, by which dimensions and time, in which UTC days, and of what only.
 
     `by` has names of dimensions; `account`, `group` and `product` stand for their names, `router`
-    for its id and name. Values of `only` are compared as text; `since` is inclusive, `until`
-    exclusive. A value is a parameter of the SQL, its own or the caller's.
+    for its id and name. Values of `only` are compared as text; None is for those without one.
+    `since` is inclusive, `until` exclusive. A value is a parameter of the SQL, its own or the
+    caller's.
     """
 
     metrics: tuple[str, ...]
@@ -74,6 +75,11 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     for name, value in asked.only.items():
         path = _path(_named(name, paths), paths)
         kind = "Entity" if name == ROUTER else "Dimension"
+        if value is None:
+            conditions.append(f"{_call(kind, path)} is null")
+            continue
+        if isinstance(value, (list, tuple, set, dict)):
+            raise UsageError(f"{name} must be one value.", remedy=f"Ask by {name} instead.")
         given = _parameter(value, parameters)
         conditions.append(f"cast({_call(kind, path)} as varchar) = cast({given} as varchar)")
     bounds = [(">=", asked.since), ("<", asked.until)]
