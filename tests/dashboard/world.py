@@ -222,6 +222,7 @@ def value_of(
         "month_date": date(2026, 11, 1),
         "cell_id": str(place),
         "so_far_s": 1234.5,
+        "known_s": 86_400.0,
     }
     of_type: dict[str, object] = {
         "date": at.date(),

@@ -2,7 +2,8 @@
 
 A panel's file names metrics and dimensions instead of SQL. Its filters are those that the metrics
 have a dimension for. A compared panel sets the whole days of the chosen time beside as many days
-before them; without a chosen time, the last seven.
+before them; without a chosen time, the last seven. A lake may know less of one than of the other,
+such as the first day from noon on: then figures are by known day, and rows are not compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,10 +52,16 @@ asked as (
 ),
 known as (
     select
-        count(distinct available_date) filter (available_date >= since_date) as known_days,
-        count(distinct available_date) filter (available_date < since_date) as known_days_before
+        round(coalesce(sum(known_s) filter (available_date >= since_date), 0) / 86400, 2)
+            as known_days,
+        round(coalesce(sum(known_s) filter (available_date < since_date), 0) / 86400, 2)
+            as known_days_before
     from asked
-    join device_availability_daily on available_date >= before_date and available_date < until_date
+    join (
+        select available_date, max(known_s) as known_s
+        from device_availability_daily
+        group by available_date
+    ) on available_date >= before_date and available_date < until_date
 )
 """
 
@@ -138,13 +145,15 @@ class MetricPanel:
         by = [one for part in self.by for one in self._columns(part)]
         same = " and ".join(f"n.{column} is not distinct from b.{column}" for column in by)
         shown = ", ".join(f"coalesce(n.{column}, b.{column}) as {column}" for column in by)
-        value, earlier = (f"coalesce({side}.{quoted(name)}, 0)" for side in "nb")
+        missing = "0" if metrics()[name].is_sum else "null"  # no share is not a share of 0
+        value, earlier = (f"coalesce({side}.{quoted(name)}, {missing})" for side in "nb")
         return (
             f"with {_ASKED}\n"
             f"select {shown}, n.{quoted(name)}, b.{quoted(name)} as {quoted(f'earlier_{name}')},"
             f" {value} - {earlier} as {quoted(f'more_{name}')}\n"
             f"from ({now}) as n full join ({before}) as b on {same}\n"
-            f"where {value} <> {earlier} and (select known_days_before from known) > 0\n"
+            f"where {value} <> {earlier} and (select known_days_before > 0"
+            " and known_days_before = known_days from known)\n"
             f"order by abs({value} - {earlier}) desc, {', '.join(by)}"
         )
 

@@ -4,7 +4,7 @@ import { show } from "./format.js";
 
 const KINDS = { "%": "percent", s: "duration", bytes: "bytes", km: "distance", "km/h": "speed", "°C": "temperature", dBm: "dbm", dB: "db" };
 
-const dayOf = (count) => (count === 1 ? "1 known day" : `${count} known days`);
+const dayOf = (count) => (count === 1 ? "1 known day" : `${Number(count.toFixed(1))} known days`);
 
 // How a figure differs. Where days are missing, sums are compared by day.
 export function changeOf(row) {
