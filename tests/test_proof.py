@@ -181,6 +181,20 @@ def test_a_mart_is_as_complete_as_its_streams_were_when_it_was_built(lake):
     assert proof_of(lake, "raw.historical_locations").complete_until == NOW - HOUR
 
 
+def test_what_is_said_of_every_stream_rests_on_every_stream(lake):
+    lake.execute(
+        "create table marts.pipeline_freshness as select 'default' as account_profile,"
+        " 'alerts' as endpoint, 0 as holes,"
+        " '2026-06-15 11:00:00+00'::timestamptz as all_proven_until"
+    )
+    prove_range(lake, "alerts", Interval(NOW, NOW + HOUR))
+
+    proof = proof_of(lake, "marts.pipeline_freshness")
+
+    assert not proof.is_complete
+    assert "alerts has 1 hole" in str(proof.not_complete_because)
+
+
 def test_a_stale_mart_and_one_without_a_model_are_not_called_complete(lake):
     lake.execute("insert into meta.stale_marts values ('trips', '2026-06-14')")
 

@@ -113,6 +113,8 @@ class _Proving:
             elif schema in {"marts", "staging"}:
                 self._add_model(schema, name)
         self._built = self._as_built() if self._built_from else {}
+        if FRESHNESS in self._marts:  # it says something of every stream
+            self._built_from |= {endpoint for _, endpoint in self._built}
 
     def _add_model(self, schema: str, name: str) -> None:
         sources = sources_of(name)
