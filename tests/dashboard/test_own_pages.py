@@ -86,7 +86,13 @@ def test_a_panel_of_metrics_needs_no_sql_and_takes_the_filters_that_fit(project,
     assert found == dict(
         world.sql("select alert_type, sum(alerts)::int from alert_volume group by all")
     )
+    part, whole = (
+        rows_of(ask(app, "/api/mine/mine", {"from": f"2026-11-18{time}"}))
+        for time in ("T18:00:00Z", "")
+    )
+
     assert some.json()["applied"] == ["router", "carrier", "from"]
+    assert part == whole != []
     assert rows_of(some) == []
     assert check_own_pages(Settings(published=world.published)) == "1 page checked"
 

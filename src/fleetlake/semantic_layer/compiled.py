@@ -214,23 +214,16 @@ def _explained(
 
 
 def _outer(inner: str, columns: Mapping[str, str], chosen: Sequence[MetricDefinition]) -> str:
-    """Return the SQL with our names of columns, days as dates and numbers of things as integers.
-
-    Two metrics of different marts are joined by their dimensions, and a null equals none: rows of
-    the same dimensions become one.
-    """
+    """Return the SQL with our names of columns, days as dates and numbers of things as integers."""
     selected = [
         f"{quoted(path)}{'::date' if path.startswith(_TIME) else ''} as {quoted(name)}"
         for name, path in columns.items()
     ]
-    is_joined = bool(columns) and len(chosen) > 1
     for metric in chosen:
         name = quoted(metric.name)
-        value = f"max({name})" if is_joined else name
-        selected.append(f"{value}{'::bigint' if metric.is_whole else ''} as {name}")
-    groups = f"\ngroup by {', '.join(map(quoted, columns.values()))}" if is_joined else ""
+        selected.append(f"{name}{'::bigint' if metric.is_whole else ''} as {name}")
     order = f"\norder by {', '.join(map(str, range(1, len(columns) + 1)))}" if columns else ""
-    return f"select {', '.join(selected)}\nfrom (\n{inner}\n){groups}{order}"
+    return f"select {', '.join(selected)}\nfrom (\n{inner}\n){order}"
 
 
 @lru_cache(maxsize=4)
