@@ -150,11 +150,11 @@ def test_a_mart_that_is_not_built_is_named(empty_lake):
         lake.metric("alerts", since="3d")
 
 
-def test_days_are_counted_back_from_an_event_and_never_mean_all_time(empty_lake):
-    with open_lake(empty_lake) as lake:
+def test_days_are_counted_back_from_an_event_and_never_mean_all_time(lake_path):
+    with open_lake(lake_path) as lake:
         lake.execute("create table marts.pipeline_freshness (newest_event_at timestamptz)")
 
-    with fleetlake.open(empty_lake) as lake, pytest.raises(UsageError, match="no event"):
+    with fleetlake.open(lake_path) as lake, pytest.raises(UsageError, match="no event"):
         lake.metric("alerts", since="3d")
 
 

@@ -301,7 +301,10 @@ class LakeReader:
                 )
             last: date = row[0]
             return last - timedelta(days=int(days[1]) - 1)
-        return None if given is None else _instant(given).date()
+        try:
+            return None if given is None else _instant(given).date()
+        except UsageError as error:
+            raise UsageError(error.what, remedy="Write it like 2026-11-01, or 30d.") from None
 
     def as_of(self, moment: Moment) -> "LakeReader":
         """Return the lake as it was at a time: a date means its start, and no zone means UTC.

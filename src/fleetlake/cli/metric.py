@@ -71,7 +71,7 @@ def _list(output: OutputFormat, *, is_guarded: bool) -> None:
 
     columns = ("metric", "unit", "meaning", "marts")
     rows = [
-        (one.name, one.unit, f"{one.about}{' Now.' if one.is_now else ''}", ", ".join(one.marts))
+        (one.name, one.unit, one.about, ", ".join(one.marts))
         for one in metrics().values()
         if not one.is_part
     ]

@@ -156,9 +156,13 @@ def _named(name: str, paths: Mapping[str, str]) -> str:
 
 def _path(name: str, paths: Mapping[str, str]) -> str:
     if name not in paths:
+        named = sorted(one.removesuffix("_name") for one in paths)
+        has = f"These metrics have: {', '.join(named)}."
         raise UsageError(
             f"There is no dimension {name!r} for that.",
-            remedy=f"{did_you_mean(name, paths)}These metrics have: {', '.join(sorted(paths))}.",
+            remedy=f"{did_you_mean(name, named)}{has}"
+            if named
+            else "They share none: ask for each.",
         )
     return paths[name]
 
