@@ -9,6 +9,7 @@ import fleetlake
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
 from fleetlake.dashboard.metric_panels import MetricPanel
+from fleetlake.dashboard.column_sources import label_of
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import marts
@@ -176,6 +177,35 @@ def test_a_project_adds_metrics_over_its_own_marts_and_builds_nothing_again(tmp_
     (tmp_path / "fleet/sql/metrics/tyres.yml").write_text("metrics: 3")
     with pytest.raises(UsageError, match=r"tyres\.yml cannot be read"):
         metrics()
+
+
+SIMPLE = "{name: mine, label: Mine, type: simple, type_params: {measure: %s}}"
+WRONG = {
+    "a metric of a name of ours": OWN.replace("{name: flat_tyres, label", "{name: alerts, label"),
+    "a model of a name of ours": OWN.replace("name: tyres", "name: trips"),
+    "a measure that there is not": f"metrics: [{SIMPLE % 'nothing'}]",
+    "an unknown way to add up": OWN.replace("agg: sum", "agg: summ"),
+    "no time": OWN.replace("    defaults: {agg_time_dimension: seen_date}\n", ""),
+    "a list where a table belongs": f"metrics: [{SIMPLE % 'alerts'}]".replace(
+        "}}", "}, config: [1]}"
+    ),
+    "parts that need each other": "metrics: [{name: a, type_params: {metrics: [{name: b}]}},"
+    " {name: b, type_params: {metrics: [{name: a}]}}]",
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_wrong_file_of_a_project_is_named_and_is_no_traceback(text, tmp_path, monkeypatch):
+    list(write_project(tmp_path / "fleet"))
+    monkeypatch.chdir(tmp_path / "fleet")
+    (tmp_path / "fleet/sql/metrics").mkdir()
+    (tmp_path / "fleet/sql/metrics/mine.yml").write_text(text)
+
+    with pytest.raises(UsageError, match="fleet/sql/metrics") as problem:
+        compile_metrics(MetricQuery(metrics=("failovers",)))
+
+    assert label_of("failovers") == "Failovers"
+    assert ".." not in str(problem.value)
 
 
 def test_the_command_prints_rows_and_sql(built, monkeypatch):

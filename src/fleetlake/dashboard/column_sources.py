@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from fleetlake.dashboard.panels import Panel
+from fleetlake.errors import UsageError
 from fleetlake.marts.catalogue import mart_meanings, marts
-from fleetlake.semantic_layer import metrics
+from fleetlake.semantic_layer import MetricDefinition, metrics
 from fleetlake.text.tables_beside import rows_beside
 
 _KINDS = (
@@ -73,16 +74,25 @@ def label_of(name: str) -> str:
     """
     if name in _LABELS:
         return _LABELS[name]
+    known = _known_metrics()
     for start, heading in (("earlier_", "Before"), ("more_", "More")):
-        if name.startswith(start) and name.removeprefix(start) in metrics():
+        if name.startswith(start) and name.removeprefix(start) in known:
             return heading
-    if name in metrics():
-        return metrics()[name].label
+    if name in known:
+        return known[name].label
     if name.endswith("_date") and name != "month_date":
         return "Day"
     words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
     words[0] = words[0].capitalize()
     return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+
+
+def _known_metrics() -> Mapping[str, MetricDefinition]:
+    """Return the metrics; none while a file of them is wrong, which only their panels say."""
+    try:
+        return metrics()
+    except UsageError:
+        return {}
 
 
 def origin_of(panel: Panel, column: str) -> tuple[str, str]:

@@ -77,8 +77,11 @@ class MetricPanel:
 
     @property
     def marts(self) -> tuple[str, ...]:
-        """The marts that the SQL may read. Raises: UsageError."""
-        known = metrics()
+        """The marts that the SQL may read; none if a file of metrics is wrong, as `sql` says."""
+        try:
+            known = metrics()
+        except UsageError:
+            return ()
         read = [mart for name in self.metrics if name in known for mart in known[name].marts]
         return tuple(dict.fromkeys([*read, *_JOINED, *(_OF_DAYS if self.is_compared else ())]))
 

@@ -11,7 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fleetlake.errors import UsageError
-from fleetlake.semantic_layer.definitions import MetricDefinition, manifest, metrics, state
+from fleetlake.semantic_layer.definitions import (
+    MetricDefinition,
+    manifest,
+    metrics,
+    state,
+    wrong_files,
+)
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import did_you_mean
 
@@ -74,14 +80,13 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
     parameters: dict[str, object] = {}
     for name, value in asked.only.items():
         path = _path(_named(name, paths), paths)
-        kind = "Entity" if name == ROUTER else "Dimension"
         if value is None:
-            conditions.append(f"{_call(kind, path)} is null")
+            conditions.append(f"{_call(name, path)} is null")
             continue
         if isinstance(value, (list, tuple, set, dict)):
             raise UsageError(f"{name} must be one value.", remedy=f"Ask by {name} instead.")
         given = _parameter(value, parameters)
-        conditions.append(f"cast({_call(kind, path)} as varchar) = cast({given} as varchar)")
+        conditions.append(f"cast({_call(name, path)} as varchar) = cast({given} as varchar)")
     bounds = [(">=", asked.since), ("<", asked.until)]
     for operator, bound in bounds:
         if bound is not None:
@@ -178,17 +183,13 @@ def _paths(engine: "MetricFlowEngine", names: Sequence[str]) -> dict[str, str]:
     return paths
 
 
-def _call(kind: str, path: str) -> str:
-    """Return how MetricFlow's conditions name a dimension, or the entity that one is of."""
-    if kind == "Entity":
-        path = path.removesuffix(f"__{_ROUTER_NAME}")
-        *way, name = path.split("__")
-        way = [*way] if way else []
-        at = f", entity_path={way!r}" if way else ""
-        return f"{{{{ Entity('{name}'{at}) }}}}"
-    *way, entity, name = path.split("__")
+def _call(name: str, path: str) -> str:
+    """Return how MetricFlow's conditions name a dimension; `router` is the device itself."""
+    *way, entity, dimension = path.split("__")
     at = f", entity_path={way!r}" if way else ""
-    return f"{{{{ Dimension('{entity}__{name}'{at}) }}}}"
+    if name == ROUTER:
+        return f"{{{{ Entity('{entity}'{at}) }}}}"
+    return f"{{{{ Dimension('{entity}__{dimension}'{at}) }}}}"
 
 
 def _parameter(value: object, parameters: dict[str, object]) -> str:
@@ -255,9 +256,9 @@ def _engine(schema: str, _state: object) -> "MetricFlowEngine":
     try:
         parsed = PydanticSemanticManifest.parse_obj(manifest(schema))
         parsed = PydanticSemanticManifestTransformer.transform(parsed)
-    except ValueError as error:
-        raise UsageError(
-            f"The metrics of the project are wrong: {error}", remedy="Correct sql/metrics."
-        ) from None
-    client: Any = DuckDbDialect()
-    return MetricFlowEngine(SemanticManifestLookup(parsed), client)
+        client: Any = DuckDbDialect()
+        return MetricFlowEngine(SemanticManifestLookup(parsed), client)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its checks raise whatever they stumble over
+        raise wrong_files(error) from None

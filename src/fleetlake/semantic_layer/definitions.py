@@ -8,6 +8,7 @@ an account, a group or a carrier is the present one.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,9 @@ UNITS = {
     "db": "dB",
 }
 """Units by the end of a metric's name."""
+
+MOST_SAID = 300
+"""Characters of a library's message that an error quotes."""
 
 _REF = re.compile(r"ref\(['\"](\w+)['\"]\)")
 _MODELS = "semantic_models"
@@ -63,7 +67,19 @@ class MetricDefinition:
 
 def metrics() -> Mapping[str, MetricDefinition]:
     """Return the metrics by name, ours first. Raises: UsageError for a file that is wrong."""
-    return _metrics(_files())
+    try:
+        return _metrics(state())
+    except (AttributeError, TypeError, RecursionError) as error:  # a text where a table belongs
+        raise wrong_files(error) from None
+
+
+def wrong_files(error: Exception) -> UsageError:
+    """Return what is wrong with the project's files, as far as the error says."""
+    what = " ".join(str(error).split())[:MOST_SAID].rstrip(".")
+    return UsageError(
+        f"The metrics of the project are wrong: {what}.",
+        remedy=f"Correct the files in {own_sql() or project_folder()}/{METRICS}.",
+    )
 
 
 def manifest(schema: str) -> dict[str, Any]:
@@ -71,7 +87,7 @@ def manifest(schema: str) -> dict[str, Any]:
 
     Raises: UsageError for a file that is wrong.
     """
-    written = _written(_files())
+    written = _written(state())
     return {
         _MODELS: [_placed(one, schema) for one in written[_MODELS]],
         "metrics": written["metrics"],
@@ -90,13 +106,10 @@ def manifest(schema: str) -> dict[str, Any]:
 
 def state() -> tuple[tuple[Path, int], ...]:
     """Return the files with what changes when they do."""
-    return _files()
-
-
-def _files() -> tuple[tuple[Path, int], ...]:
     folders = [folder / METRICS for folder in (project_folder(), own_sql()) if folder]
     found = [file for folder in folders for file in sorted(folder.glob("*.yml"))]
-    return tuple((file, file.stat().st_mtime_ns) for file in found)
+    # A link to nothing is kept: reading it says so.
+    return tuple((file, file.stat().st_mtime_ns if file.exists() else 0) for file in found)
 
 
 @lru_cache(maxsize=2)
@@ -108,8 +121,15 @@ def _written(files: tuple[tuple[Path, int], ...]) -> dict[str, list[dict[str, An
             content = parse_yaml(file.read_text("utf-8")) or {}
             for part in found:
                 found[part] += ({**one, "file": file} for one in content.get(part) or ())
-        except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        except (OSError, yaml.YAMLError, ValueError, AttributeError, TypeError) as error:
             raise UsageError(f"{file} cannot be read: {error}.", remedy="Correct it.") from None
+    for entries in found.values():
+        names = Counter(str(one.get("name")) for one in entries)
+        for one in entries:
+            if names[str(one.get("name"))] > 1 and one["file"].parent != project_folder() / METRICS:
+                raise UsageError(
+                    f"{one['file']}: the name {one.get('name')!r} is taken.", remedy="Rename it."
+                )
     return found
 
 
