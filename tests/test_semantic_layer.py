@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 import fleetlake
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
-from fleetlake.dashboard.metric_panels import MetricPanel
 from fleetlake.dashboard.column_sources import label_of
+from fleetlake.dashboard.metric_panels import MetricPanel
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import marts
@@ -222,6 +222,7 @@ def test_the_command_prints_rows_and_sql(built, monkeypatch):
         "Red,3",
     ]
     assert said("alerts", "--only", "group=north", "--format", "csv").splitlines()[1] == "3"
+    assert '"is_complete":' in said("alerts", "--format", "csv", "--proof", "json")
     assert said("alerts", "--sql").startswith('select "alerts"::bigint')
     listed = said("--format", "csv")
     assert "availability_pct,%,Share of the known time" in listed

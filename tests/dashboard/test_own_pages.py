@@ -97,6 +97,18 @@ def test_a_panel_of_metrics_needs_no_sql_and_takes_the_filters_that_fit(project,
     assert check_own_pages(Settings(published=world.published)) == "1 page checked"
 
 
+def test_a_wrong_file_of_metrics_stops_the_panels_of_metrics_only(project, app):
+    folder = project.parent / "sql" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "mine.yml").write_text("metrics: 3")
+
+    assert ask(app, "/compare").status_code == 200
+    assert ask(app, "/api/failover/cost").status_code == 200
+    refused = ask(app, "/api/compare/groups")
+    assert refused.status_code == 400
+    assert "mine.yml cannot be read" in refused.json()["what"]
+
+
 def test_an_own_page_that_was_changed_is_read_again(project, app):
     (project / "mine.toml").write_text(panel("select 1 as one"))
     first = rows_of(ask(app, "/api/mine/mine"))

@@ -6,6 +6,7 @@ import typer
 
 from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.output import say
+from fleetlake.cli.query import ProofOption, proof_format, proof_text
 
 _BY = "A dimension, e.g. carrier, group, account or router. Repeat it for several."
 _ONLY = "Only of this: carrier=Bluewave, group_id=102. Repeat it for several."
@@ -28,6 +29,7 @@ def metric(
         bool, typer.Option("--sql", help="Print the SQL instead of running it.")
     ] = False,
     output: FormatOption = OutputFormat.TABLE,
+    proof: ProofOption = None,
 ) -> None:
     """Print metrics, such as availability or failovers, by carrier, group or time.
 
@@ -52,15 +54,16 @@ def metric(
         if sql:
             console().print(found.sql, soft_wrap=True)
             return
-        proof = "\n".join(found.proof.lines()) if output is OutputFormat.TABLE else ""
+        proven = proof_text(lambda: found.proof, proof_format(proof, output))
         rows = found.arrow()
     columns, values = rows.column_names, [tuple(row.values()) for row in rows.to_pylist()]
     if output is OutputFormat.TABLE:
         rounded = [[round(v, 3) if isinstance(v, float) else v for v in row] for row in values]
         print_rows(console(), columns, rounded)
-        say(proof)
     else:
         print_records(output, columns, values, is_csv_guarded=guarded)
+    if proven:
+        say(proven)
 
 
 def _list(output: OutputFormat, *, is_guarded: bool) -> None:

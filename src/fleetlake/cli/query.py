@@ -1,6 +1,6 @@
 """`fleetlake query`: read-only SQL over the lake, also while it is being written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleetlake.errors import FleetlakeError
     from fleetlake.lake import Lake
     from fleetlake.lake_address import LakeAddress
+    from fleetlake.monitoring.proof import AnswerProof
 
 ROWS_AT_A_TIME = 10_000
 MAX_ROWS = 1_000
@@ -42,11 +43,14 @@ class ProofFormat(StrEnum):
     OFF = "off"
 
 
+ProofOption = Annotated[ProofFormat | None, typer.Option("--proof", help=PROOF)]
+
+
 def query(
     sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
     output: FormatOption = OutputFormat.TABLE,
     *,
-    proof: Annotated[ProofFormat | None, typer.Option("--proof", help=PROOF)] = None,
+    proof: ProofOption = None,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
     csv_guard: Annotated[bool, typer.Option("--csv-guard", help=GUARD)] = False,
 ) -> None:
@@ -70,8 +74,7 @@ def query(
 
     settings = load_settings()
     is_guarded = csv_guard or settings.csv_guard
-    if proof is None:
-        proof = ProofFormat.TEXT if output is OutputFormat.TABLE else ProofFormat.OFF
+    form = proof_format(proof, output)
     with (
         spill_folder() as spill,
         on_ctrl_c(partial(leave, spill)),
@@ -81,7 +84,7 @@ def query(
         if not unsafe:
             close_off(lake)
         try:
-            proven = "" if proof is ProofFormat.OFF else _proof(lake, sql, proof)
+            proven = "" if form is ProofFormat.OFF else _proof(lake, sql, form)
             for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
@@ -93,17 +96,28 @@ def query(
 
 def _proof(lake: "Lake", sql: str, form: ProofFormat) -> str:
     """Return the proof of what SQL reads, before it is read."""
-    import orjson
-
-    from fleetlake.errors import LakeError
     from fleetlake.lake.guard import tables_read
     from fleetlake.monitoring.proof import prove
     from fleetlake.monitoring.streams import lake_now
     from fleetlake.settings import load_settings
 
-    try:
+    def made() -> "AnswerProof":
         now = lake_now(lake, load_settings().clock)
-        proof = prove(lake, tables_read(lake, sql), now=now)
+        return prove(lake, tables_read(lake, sql), now=now)
+
+    return proof_text(made, form)
+
+
+def proof_text(made: "Callable[[], AnswerProof]", form: ProofFormat) -> str:
+    """Return a proof in a format, empty for OFF."""
+    import orjson
+
+    from fleetlake.errors import LakeError
+
+    if form is ProofFormat.OFF:
+        return ""
+    try:
+        proof = made()
         told, lines = proof.as_dict(), [*proof.lines()]
     except LakeError as error:  # the answer itself may be in files that are not damaged
         told = {"is_complete": False, "not_complete_because": [str(error)]}
@@ -111,6 +125,13 @@ def _proof(lake: "Lake", sql: str, form: ProofFormat) -> str:
     if form is ProofFormat.TEXT:
         return "\n".join(lines)
     return orjson.dumps(told, default=str, option=orjson.OPT_UTC_Z).decode()
+
+
+def proof_format(asked: ProofFormat | None, output: OutputFormat) -> ProofFormat:
+    """Return the format that was asked for, or the one that suits the output."""
+    if asked is not None:
+        return asked
+    return ProofFormat.TEXT if output is OutputFormat.TABLE else ProofFormat.OFF
 
 
 def failure(
