@@ -251,6 +251,23 @@ def test_a_limit_of_the_machine_ends_a_command_without_a_traceback(monkeypatch, 
     assert "raise the" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("name", "is_said"), [("metricflow.engine", True), ("fleetlake.x", False)])
+def test_a_package_that_is_not_installed_is_named_and_a_module_of_ours_is_a_bug(
+    monkeypatch, capsys, name, is_said
+):
+    def fail() -> None:
+        raise ModuleNotFoundError("no module", name=name)
+
+    monkeypatch.setattr(cli, "app", fail)
+
+    if is_said:
+        assert cli.main() == 3
+        assert "The package metricflow is not installed" in capsys.readouterr().err
+    else:
+        with pytest.raises(ModuleNotFoundError):
+            cli.main()
+
+
 def test_an_error_that_no_limit_explains_stays_a_bug(monkeypatch):
     def fail() -> None:
         raise RuntimeError("a bug")

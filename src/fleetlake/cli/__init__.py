@@ -9,7 +9,7 @@ from fleetlake.cli.command_group import GroupOnDemand, say_instead
 from fleetlake.cli.command_table import HEADINGS, with_new_words
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
-from fleetlake.errors import FleetlakeError, OutputLost
+from fleetlake.errors import FleetlakeError, OutputLost, SettingsError
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
@@ -100,6 +100,13 @@ def _run(stdout: OutputPipe) -> int:
         app()
     except FleetlakeError as error:
         return _exit_code_of(error)
+    except ModuleNotFoundError as error:  # the code is newer than its environment
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "fleetlake", "fleetsim"}:
+            raise
+        remedy = "Install fleetlake again; in a clone: `make setup`."
+        lacking = f"The package {missing} is not installed, which this version needs."
+        return _exit_code_of(SettingsError(lacking, remedy=remedy))
     except (OSError, MemoryError, RuntimeError) as error:
         from fleetlake.machine.io_faults import io_fault
 
