@@ -261,9 +261,11 @@ async def over_http(url: str, **headers: str) -> AsyncIterator[Client]:
         yield client
 
 
-async def attack(client: Client, lake) -> list[dict[str, object]]:
-    outside = lake.parent
-    statements = [sql.format(outside=outside) for sql in REFUSED]
+async def answered_and_attacked(client: Client, lake) -> list[dict[str, object]]:
+    """Return what a client is told of each statement that is refused, after a good one."""
+    first = await told(client, "query", {"sql": "select count(*) from raw.alerts"})
+    assert first["data"]["rows"] == [[1]]
+    statements = [sql.format(outside=lake.parent) for sql in REFUSED]
     return [await told(client, "query", {"sql": sql}) for sql in statements]
 
 
@@ -288,30 +290,22 @@ def test_over_standard_input_a_first_answer_comes_and_no_attack_does_harm(lake, 
     server = StdioServerParameters(command=words[0], args=words[1:], env=env)
     before = files_of(lake)
 
-    async def run() -> tuple[dict[str, object], list[dict[str, object]]]:
+    async def run() -> list[dict[str, object]]:
         async with Client(server) as client:
-            first = await told(client, "query", {"sql": "select count(*) from raw.alerts"})
-            return first, await attack(client, lake)
+            return await answered_and_attacked(client, lake)
 
-    first, found = anyio.run(run)
-
-    assert first["data"]["rows"] == [[1]]
-    without_harm(found, lake, before)
+    without_harm(anyio.run(run), lake, before)
 
 
 @pytest.mark.proof
 def test_over_http_a_first_answer_comes_and_no_attack_does_harm(lake, served):
     before = files_of(lake)
 
-    async def run() -> tuple[dict[str, object], list[dict[str, object]]]:
+    async def run() -> list[dict[str, object]]:
         async with over_http(served[0], Origin="http://localhost:3000") as client:
-            first = await told(client, "query", {"sql": "select count(*) from raw.alerts"})
-            return first, await attack(client, lake)
+            return await answered_and_attacked(client, lake)
 
-    first, found = anyio.run(run)
-
-    assert first["data"]["rows"] == [[1]]
-    without_harm(found, lake, before)
+    without_harm(anyio.run(run), lake, before)
 
 
 @pytest.mark.proof
