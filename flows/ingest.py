@@ -12,7 +12,8 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.endpoints import ALERTS
-from fleetlake.endpoints.relations import Group, endpoints_of
+from fleetlake.endpoints.model import Group
+from fleetlake.endpoints.relations import endpoints_of
 from fleetlake.errors import StreamBusy
 from fleetlake.loading.ingest import ingest as ingest_endpoints
 from fleetlake.loading.ingest import raise_worst

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from fleetlake.care.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.care.maintenance import maintain as maintain_lake
-from fleetlake.endpoints.relations import Group, endpoints_of
+from fleetlake.endpoints.model import Group
+from fleetlake.endpoints.relations import endpoints_of
 from fleetlake.errors import LakeBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.retention_rules import prepare_retention

@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 import stamina
 
+from fleetlake.endpoints import forget_own
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.settings import load_settings
@@ -90,8 +91,10 @@ def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Ite
 def own_settings() -> Iterator[None]:
     """Let each test read settings anew: a process reads them once, and tests share a process."""
     load_settings.cache_clear()
+    forget_own()
     yield
     load_settings.cache_clear()
+    forget_own()
 
 
 @pytest.fixture

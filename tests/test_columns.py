@@ -41,8 +41,8 @@ def test_every_entry_of_the_vocabulary_is_used():
 
 
 def test_an_endpoints_own_entry_takes_precedence_over_the_general_one():
-    [own] = columns_of("accounts", "account")
-    [plain] = columns_of("routers", "account")
+    [own] = columns_of("accounts", ["account"])
+    [plain] = columns_of("routers", ["account"])
 
     assert own.meaning == VOCABULARY["accounts.account"].meaning
     assert plain.meaning == VOCABULARY["account"].meaning
@@ -51,7 +51,7 @@ def test_an_endpoints_own_entry_takes_precedence_over_the_general_one():
 
 def test_an_undescribed_field_is_refused():
     with pytest.raises(KeyError, match="no_such_field"):
-        columns_of("alerts", "created_at no_such_field")
+        columns_of("alerts", ["created_at", "no_such_field"])
 
 
 @pytest.mark.parametrize(

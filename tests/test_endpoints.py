@@ -21,7 +21,7 @@ def a_row(**changes: object) -> Endpoint:
         "key": ("id",),
         "mode": Mode.UPSERT,
         "cursor": Cursor(walk=Walk.OFFSET, parameter="offset"),
-        "columns": columns_of("things", "id name created_at ended_at"),
+        "columns": columns_of("things", ["id", "name", "created_at", "ended_at"]),
         **changes,
     }
     return Endpoint(**values)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.events import URGENT
 from fleetlake.endpoints.relations import freshness_of
 from fleetlake.errors import SettingsError
 from fleetlake.lake import Lake, open_lake
@@ -163,6 +162,7 @@ def test_an_id_may_have_a_freshness_of_its_own():
 
 
 LOGS, FIXES = ENDPOINTS["router_logs"], ENDPOINTS["historical_locations"]
+URGENT = LOGS.fan_out.urged_by[1].types
 HOURLY = ("alerts", "locations", LOGS.name, FIXES.name)
 ROUTERS = 24
 

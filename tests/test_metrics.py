@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
-from fleetlake.endpoints.relations import Group, endpoints_of, group_of
+from fleetlake.endpoints.model import Group
+from fleetlake.endpoints.relations import endpoints_of, group_of
 from fleetlake.errors import OutputLost, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event

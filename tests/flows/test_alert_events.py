@@ -162,7 +162,7 @@ def test_texts_of_the_service_are_cut_and_cannot_move_a_cursor():
 
 
 def test_a_load_of_alerts_announces_those_it_brought(alone, sim, monkeypatch):
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows import alert_events, ingest
 
     later = NOW + timedelta(hours=20)

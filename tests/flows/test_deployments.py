@@ -14,7 +14,8 @@ import yaml
 from fleetlake.cli.prefect import setup
 from fleetlake.cli.prefect.deployments import deploy, read_yaml
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.relations import Group, endpoints_of, group_of
+from fleetlake.endpoints.model import Group
+from fleetlake.endpoints.relations import endpoints_of, group_of
 from fleetlake.errors import FleetlakeError
 from flows import states
 from tests.support.cases import REQUESTED

@@ -56,7 +56,8 @@ MAINTAINED = Maintained(
 
 
 def test_a_group_is_loaded_whole_and_reported_and_nothing_is_added_twice(alone, sim, monkeypatch):
-    from fleetlake.endpoints.relations import Group, endpoints_of
+    from fleetlake.endpoints.model import Group
+    from fleetlake.endpoints.relations import endpoints_of
     from flows.ingest import ingest
 
     let_read(sim, monkeypatch)
@@ -100,7 +101,8 @@ def test_a_load_that_was_left_out_is_reported_as_one_that_changed_nothing(alone)
 
 @pytest.mark.proof
 def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):
-    from fleetlake.endpoints.relations import Group, endpoints_of
+    from fleetlake.endpoints.model import Group
+    from fleetlake.endpoints.relations import endpoints_of
     from flows.ingest import ingest
 
     failing, *others = endpoints_of(Group.EVENTS)
@@ -118,7 +120,7 @@ def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim
 def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoints(
     alone, monkeypatch
 ):
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows import ingest as flow
 
     loaded = []
@@ -149,7 +151,7 @@ def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoint
 
 
 def test_run_ends_as_skipped_if_every_stream_is_busy(alone, sim, monkeypatch):
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows.ingest import ingest
 
     let_read(sim, monkeypatch)
@@ -322,7 +324,7 @@ def test_keys_come_from_secret_blocks_if_the_environment_has_none(alone, sim, mo
 
 
 def test_refused_keys_fail_the_run_and_are_not_shown(alone, sim, monkeypatch):
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows import credentials
     from flows import ingest as flow
 

@@ -54,7 +54,7 @@ def artifacts(*keys):
 def test_groups_loaded_in_sequence_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows import build
     from flows.ingest import ingest
     from flows.maintain import nightly, retention_watch
@@ -94,7 +94,8 @@ def test_groups_loaded_in_sequence_load_every_record_once(
 def test_shards_of_a_group_together_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
-    from fleetlake.endpoints.relations import Group, endpoints_of
+    from fleetlake.endpoints.model import Group
+    from fleetlake.endpoints.relations import endpoints_of
     from flows import ingest as flow
 
     started = []
@@ -118,7 +119,7 @@ def test_shards_of_a_group_together_load_every_record_once(
 def test_each_shard_is_started_once_though_the_server_is_down_for_a_while(monkeypatch):
     from prefect import flow as a_flow
 
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows import ingest as flow
 
     started, faults = {}, chain([None, answer_of_server(503)], repeat(None))

@@ -25,7 +25,7 @@ def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     prefect_server, worker_environment, monkeypatch, capsys
 ):
     from fleetlake.cli.prefect.setup import set_up
-    from fleetlake.endpoints.relations import Group
+    from fleetlake.endpoints.model import Group
     from flows.ingest import ingest
     from flows.maintain import retention_watch
 

@@ -177,7 +177,7 @@ def _print_fleet(
     settings: "Settings", names: list[str], routers: int, output: OutputFormat
 ) -> None:
     """Print the forecast of an hour of a fleet, and what other freshness would cost."""
-    from fleetlake.loading.forecast import ONE_PER_CALL, plan_fleet
+    from fleetlake.loading.forecast import one_per_call, plan_fleet
 
     limit = settings.calls_per_minute
 
@@ -199,12 +199,13 @@ def _print_fleet(
     screen = console()
     screen.print(table("", columns, rows))
     screen.print(f"Each hour: {total(settings)}.")
-    present = {f.unread for f in found if f.endpoint in ONE_PER_CALL}
+    single = one_per_call()
+    present = {f.unread for f in found if f.endpoint in single}
     for hours in (1, 6, 24):
         if present <= {timedelta(hours=hours)}:
             continue
-        chosen = settings.model_copy(update={"freshness": dict.fromkeys(ONE_PER_CALL, hours)})
-        screen.print(f"With {' and '.join(ONE_PER_CALL)} every {hours} h: {total(chosen)}.")
+        chosen = settings.model_copy(update={"freshness": dict.fromkeys(single, hours)})
+        screen.print(f"With {' and '.join(single)} every {hours} h: {total(chosen)}.")
     screen.print(
         f"The first load: at least {total(settings, is_first=True)}, and one call for every 500 "
         "records that the service holds. The service was not called."

@@ -44,7 +44,7 @@ from fleetlake.decoding.bounds import (
 from fleetlake.decoding.records import RejectedRecord, opened, strict_json
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.decoding.values import relation_id, without_hosts
-from fleetlake.endpoints.events import PUSHED_LISTS
+from fleetlake.endpoints import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
 from fleetlake.errors import PageUnreadable
 from fleetlake.text.plain import one_line

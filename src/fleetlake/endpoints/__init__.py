@@ -1,38 +1,117 @@
 """The endpoint table: one row per endpoint. No other code names an endpoint.
 
-To add an endpoint, add a row to `inventory`, `events` or `v3`, the meaning of any new field to
-`vocabulary`, and a staging view in `sql/`. Fields come from the service contract where it lists
-them, otherwise from what the live service returns.
+A row is a table in a TOML file: `inventory.toml` (lists read whole), `events.toml` (lists ordered
+by time) and `v3.toml` here, lists that nobody loads until they are asked for in `optional/`, and
+`endpoints/*.toml` in a user's project. `endpoint_files` says what a file may hold. Fields come from
+the service contract where it lists them, otherwise from what the live service returns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
-from fleetlake.endpoints import events, inventory, v3
-from fleetlake.endpoints.model import Endpoint
-from fleetlake.errors import UsageError
+from fleetlake.endpoints.endpoint_files import Defined, FileFault, contradictions, read_files
+from fleetlake.endpoints.model import Api, Endpoint
+from fleetlake.errors import SettingsError, UsageError
+from fleetlake.machine.project import found_project
 from fleetlake.text.wording import did_you_mean
 
-_ROWS = (*inventory.ROWS, *events.ROWS, *v3.ROWS)
+FOLDER = "endpoints"
+"""Folder of a project with the lists that its user describes."""
 
-ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
+_HERE = Path(__file__).parent
 
 
-PUSHED = next(row for row in _ROWS if not row.is_requested)
+@cache
+def shipped_lists() -> dict[str, Defined]:
+    """Return the lists of this release, in the order of the table."""
+    found, faults = read_files(_HERE / f"{name}.toml" for name in ("inventory", "events", "v3"))
+    if faults:
+        raise AssertionError(*faults)
+    return {one.endpoint.name: one for one in found}
+
+
+@cache
+def optional_lists() -> dict[str, Defined]:
+    """Return the lists that this release describes and does not load."""
+    found, faults = read_files(sorted((_HERE / "optional").glob("*.toml")))
+    if faults:
+        raise AssertionError(*faults)
+    return {one.endpoint.name: one for one in found}
+
+
+def own_files() -> list[Path]:
+    """Return the endpoint files of the user's project."""
+    project = found_project()
+    return sorted((project / FOLDER).glob("*.toml")) if project else []
+
+
+def read_own(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
+    """Return the lists that files describe, and all that is wrong in them and between them."""
+    found, faults = read_files(files)
+    shipped = {name: one.endpoint for name, one in shipped_lists().items()}
+    return found, [*faults, *contradictions(found, shipped)]
+
+
+@cache
+def own_lists() -> dict[str, Defined]:
+    """Return the lists that the user's project describes. Raises: SettingsError."""
+    found, faults = read_own(own_files())
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise SettingsError(
+            f"{faults[0]}{more}", remedy="Correct it. `fleetlake endpoints check` lists all faults."
+        )
+    return {one.endpoint.name: one for one in found}
+
+
+class _Table(Mapping[str, Endpoint]):
+    """All rows by name: the shipped ones, then those of the project, which are read when needed."""
+
+    def __getitem__(self, name: str) -> Endpoint:
+        return _rows()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_rows())
+
+    def __len__(self) -> int:
+        return len(_rows())
+
+
+@cache
+def _rows() -> dict[str, Endpoint]:
+    return {name: one.endpoint for name, one in {**shipped_lists(), **own_lists()}.items()}
+
+
+def forget_own() -> None:
+    """Forget the project's lists, so that the next question reads its files again."""
+    own_lists.cache_clear()
+    _rows.cache_clear()
+
+
+ENDPOINTS: Mapping[str, Endpoint] = _Table()
+
+_SHIPPED = {name: one.endpoint for name, one in shipped_lists().items()}
+
+PUSHED = next(row for row in _SHIPPED.values() if not row.is_requested)
 """What the service pushes instead of being asked for it."""
 
-PROBE = ENDPOINTS["accounts"]
+PUSHED_LISTS = ("alerts", "data", "objects")
+"""Members of a pushed message that may hold its alerts; the contract does not show the body."""
+
+PROBE = _SHIPPED["accounts"]
 """Endpoint that is asked for one record when any response will do."""
 
-V3_PROBE = v3.ROWS[0]
+V3_PROBE = next(row for row in _SHIPPED.values() if row.api is Api.V3)
 """The same for v3, which has its own keys and root."""
 
 
 ALERTS, ALERT_RULES, PUSH_DESTINATIONS = (
-    ENDPOINTS[name] for name in ("alerts", "alert_rules", "alert_push_destinations")
+    _SHIPPED[name] for name in ("alerts", "alert_rules", "alert_push_destinations")
 )
 """What is raised, which of it is raised and announced, and where it is pushed to."""
 
-GROUPS = ENDPOINTS["groups"]
+GROUPS = _SHIPPED["groups"]
 
 
 def endpoint_named(name: str) -> Endpoint:

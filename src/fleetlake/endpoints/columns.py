@@ -4,6 +4,7 @@ A nested member becomes one column joined with underscores (`action.id` is `acti
 relation is a URL on the wire and becomes `<thing>_id`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Meaning, Privacy
@@ -61,32 +62,32 @@ class Column(Meaning):
         return SQL_TYPES[self.kind]
 
 
-def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
-    """Return the columns for an endpoint's whitespace-separated field names.
+def columns_of(endpoint: str, fields: Iterable[str]) -> tuple[Column, ...]:
+    """Return the columns for an endpoint's field names.
 
     Raises: KeyError naming a field that is not in the vocabulary.
 
-    >>> [c.name for c in columns_of("alerts", "created_at router type")]
+    >>> [c.name for c in columns_of("alerts", ["created_at", "router", "type"])]
     ['created_at', 'router_id', 'type']
     """
-    return tuple(_column(endpoint, field, field) for field in fields.split())
+    return tuple(_column(endpoint, field, field) for field in fields)
 
 
 def attributes_of(
-    endpoint: str, attributes: str, related: str, many: str = ""
+    endpoint: str, attributes: Iterable[str], related: Iterable[str], many: Iterable[str] = ()
 ) -> tuple[Column, ...]:
     """Return the columns of a JSON:API record: id, attributes, relationships, address.
 
     `related` names the to-one relationships, `many` the to-many ones.
 
-    >>> [c.name for c in attributes_of("private_cellular_radios", "name tdd_mode", "network")]
-    ['id', 'name', 'tdd_mode', 'network_id', 'links_self']
+    >>> [c.name for c in attributes_of("private_cellular_radios", ["name"], ["network"])]
+    ['id', 'name', 'network_id', 'links_self']
     """
     return (
         _column("v3", "id", "id"),
-        *(_column(endpoint, name, f"attributes.{name}") for name in attributes.split()),
-        *(_column(endpoint, "relation", f"relationships.{n}.data.id") for n in related.split()),
-        *(_column(endpoint, "relations", f"relationships.{n}.data") for n in many.split()),
+        *(_column(endpoint, name, f"attributes.{name}") for name in attributes),
+        *(_column(endpoint, "relation", f"relationships.{n}.data.id") for n in related),
+        *(_column(endpoint, "relations", f"relationships.{n}.data") for n in many),
         _column("v3", "links.self", "links.self"),
     )
 

@@ -52,6 +52,16 @@ class Mode(StrEnum):
     HISTORY = "history"  # a record changes: keep every version, with valid_from and valid_to
 
 
+class Group(StrEnum):
+    """Endpoints that share a schedule, the most urgent first."""
+
+    EVENTS = "events"  # events, with one cursor for the fleet: cheap and urgent
+    ACTIVITY = "activity"  # who did what: records expire at the service
+    SERIES = "series"  # samples and fixes by device, and the lists that say which devices moved
+    READINGS = "readings"  # latest values, which the service overwrites: unread ones are lost
+    INVENTORY = "inventory"  # accounts, people, devices
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
     """The query parameter that moves a walk forward, and how its values are ordered."""
@@ -142,7 +152,7 @@ class Endpoint:
     `key` and `event_time` are column names. With `event_time` and `window` (always both), reads are
     limited by time and their ranges can be proven complete; without them, each read is a snapshot.
     `retention` is how long the service keeps a record. `resource` is the path if it differs from
-    the name.
+    the name. `schedule` overrides the group that follows from the row.
 
     Records that the service pushes have an event time and no window, because nothing is requested
     and nothing proven. `confirmed_by` names the endpoint that lists the same events.
@@ -163,6 +173,7 @@ class Endpoint:
     changes_until: str | None = None
     api: Api = Api.V2
     resource: str | None = None
+    schedule: Group | None = None
     confirmed_by: str | None = None
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.columns import Column, Kind, Privacy
-from fleetlake.endpoints.model import Api, Endpoint, Mode
+from fleetlake.endpoints.model import Api, Endpoint, Group, Mode
 from fleetlake.errors import SettingsError
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import did_you_mean
@@ -148,18 +148,9 @@ def freshness_of(chosen: Mapping[str, float]) -> dict[str, timedelta]:
     return defaults | {name: timedelta(hours=hours) for name, hours in chosen.items()}
 
 
-class Group(StrEnum):
-    """Endpoints that share a schedule, the most urgent first."""
-
-    EVENTS = "events"  # events, with one cursor for the fleet: cheap and urgent
-    ACTIVITY = "activity"  # who did what: records expire at the service
-    SERIES = "series"  # samples and fixes by device, and the lists that say which devices moved
-    READINGS = "readings"  # latest values, which the service overwrites: unread ones are lost
-    INVENTORY = "inventory"  # accounts, people, devices
-
-
-MOVE_LISTS = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
-"""Lists that say which devices moved; they save calls in the run that loads them."""
+def move_lists() -> set[str]:
+    """Return the lists that say which devices moved; they save calls in the run that loads them."""
+    return {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
 
 
 def group_of(endpoint: Endpoint) -> Group:
@@ -168,7 +159,9 @@ def group_of(endpoint: Endpoint) -> Group:
     >>> str(group_of(ENDPOINTS["alerts"])), str(group_of(ENDPOINTS["batteries"]))
     ('events', 'readings')
     """
-    if endpoint.name in MOVE_LISTS:
+    if endpoint.schedule is not None:
+        return endpoint.schedule
+    if endpoint.name in move_lists():
         return Group.SERIES
     if endpoint.is_snapshot:
         is_listed = endpoint.fan_out is None or bool(endpoint.fan_out.listed_in)

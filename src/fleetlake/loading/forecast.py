@@ -29,15 +29,15 @@ from fleetlake.text.quoting import quoted
 
 _HOUR = timedelta(hours=1)
 
-ONE_PER_CALL = tuple(
-    e.name
-    for e in ENDPOINTS.values()
-    if e.is_divisible and e.fan_out and e.fan_out.ids_per_call == 1
-)
-"""Lists that take one call per device; their freshness decides what a fleet costs."""
 
 INTERFACES_PER_ROUTER = 4
 """Assumed without a lake that tells: Ethernet, Wi-Fi and one or two modems."""
+
+
+def one_per_call() -> list[str]:
+    """Return the lists that take one call per device; their freshness decides a fleet's cost."""
+    divisible = (e for e in ENDPOINTS.values() if e.is_divisible)
+    return [e.name for e in divisible if e.fan_out and e.fan_out.ids_per_call == 1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ from typing import Any
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.relations import Group, endpoints_of, freshness_of
+from fleetlake.endpoints.model import Group
+from fleetlake.endpoints.relations import endpoints_of, freshness_of
 from fleetlake.errors import SettingsError
 from fleetlake.lake import Lake
 from fleetlake.lake.attach import CATALOG, FILES

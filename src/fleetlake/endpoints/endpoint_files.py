@@ -1,0 +1,366 @@
+"""Endpoint files: TOML in which each top-level table describes one list of the service.
+
+The shipped lists and those of a user's project have the same form; docs/how-to/own-endpoints.md
+explains it. An unknown key is an error, because a limit that does not apply would be noticed too
+late.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fleetlake.endpoints.columns import Column, attributes_of, columns_of
+from fleetlake.endpoints.model import (
+    MAX_IDS_PER_CALL,
+    MAX_RECORDS_PER_PAGE,
+    MAX_RECORDS_PER_V3_PAGE,
+    Api,
+    Cursor,
+    Endpoint,
+    FanOut,
+    Group,
+    Mode,
+    Moved,
+    Walk,
+    WindowFilters,
+)
+from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Meaning, Privacy
+from fleetlake.text.wording import did_you_mean
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
+"""Names of lists and columns, which are names of tables and columns everywhere."""
+
+RESERVED = frozenset({"account_profile", "valid_from", "valid_to"})
+"""Columns that each load adds. Names that start with an underscore are reserved, too."""
+
+_WALKS = {Api.V2: Walk.OFFSET, Api.V3: Walk.LINK, Api.PUSH: Walk.NONE}
+_PARAMETERS = {
+    Walk.OFFSET: "offset",
+    Walk.ID_AFTER: "id__gt",
+    Walk.TIMEUUID: "created_at_timeuuid__gt",
+    Walk.ACTION_ID: "action__id__lt",
+    Walk.LINK: "page",
+    Walk.NONE: "",
+}
+_PAGES = {Api.V2: MAX_RECORDS_PER_PAGE, Api.V3: MAX_RECORDS_PER_V3_PAGE}
+
+_Text = Annotated[str, Field(min_length=1, max_length=500)]
+_Name = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
+_Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", max_length=200)]
+_Parameter = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\[\]-]+$", max_length=100)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Moved(_Table):
+    endpoint: _Name
+    id: _Name
+    at: _Name
+    types: tuple[_Text, ...] = ()
+
+
+class _Per(_Table):
+    parameter: _Parameter
+    source: _Name
+    partition: _Name
+    ids_per_call: Annotated[int, Field(ge=1, le=MAX_IDS_PER_CALL)] | None = None
+    stamped: bool = False
+    listed_in: tuple[_Name, ...] = ()
+    moved: _Moved | None = None
+    urged_by: tuple[_Moved, ...] = ()
+
+
+class _Column(_Table):
+    kind: Kind
+    meaning: _Text
+    unit: str = ""
+    privacy: Privacy | None = None
+    untracked: bool = False
+
+
+class Definition(_Table):
+    """The table of one list in an endpoint file."""
+
+    about: _Text
+    api: Api = Api.V2
+    path: _Path | None = None
+    kind: Literal["append", "upsert", "latest", "history"] = "history"
+    key: Annotated[tuple[_Name, ...], Field(min_length=1)] = ("id",)
+    cursor: Walk | None = None
+    cursor_parameter: _Parameter | None = None
+    page_size: Annotated[int, Field(ge=1, le=MAX_RECORDS_PER_PAGE)] | None = None
+    event_time: _Name | None = None
+    window: tuple[_Parameter, _Parameter] | None = None
+    changes_until: _Name | None = None
+    retention_days: Annotated[int, Field(ge=1)] | None = None
+    schedule: Group | None = None
+    confirmed_by: _Name | None = None
+    parameters: dict[_Parameter, str] = {}
+    fields: tuple[_Text, ...] = ()
+    related: tuple[_Name, ...] = ()
+    related_many: tuple[_Name, ...] = ()
+    per: _Per | None = None
+    columns: dict[_Text, _Column] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFault:
+    """What is wrong in an endpoint file, and where."""
+
+    file: Path
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        """Return the fault as `file:line: what`."""
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defined:
+    """A list, and where it is described."""
+
+    endpoint: Endpoint
+    file: Path
+    line: int
+
+
+def read_file(file: Path) -> tuple[list[Defined], list[FileFault]]:
+    """Return the lists that a file describes, and all that is wrong in it."""
+    try:
+        text = file.read_text("utf-8")
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        return [], [FileFault(file=file, line=int(at[1]) if at else 1, what=f"{error}.")]
+    except (OSError, UnicodeDecodeError) as error:
+        return [], [FileFault(file=file, line=1, what=f"The file cannot be read: {error}.")]
+    found, faults = list[Defined](), list[FileFault]()
+    for name, table in tables.items():
+        line = _line_of(text, name, ())
+        try:
+            endpoint = endpoint_of(name, Definition.model_validate(table, strict=False))
+        except ValidationError as error:
+            for loc, what in _in_words(error):
+                faults.append(FileFault(file=file, line=_line_of(text, name, loc), what=what))
+        except ValueError as error:
+            faults.append(FileFault(file=file, line=line, what=f"{error}."))
+        else:
+            found.append(Defined(endpoint=endpoint, file=file, line=line))
+    return found, faults
+
+
+def endpoint_of(name: str, given: Definition) -> Endpoint:
+    """Return the row of a described list. Raises: ValueError for a contradiction."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a table: use a to z, 0 to 9 and _")
+    if given.kind in {"append", "upsert"} and given.event_time is None:
+        raise ValueError(f"{name}: kind {given.kind} needs event_time and window")
+    if given.kind == "latest" and given.event_time is not None:
+        raise ValueError(f"{name}: kind latest is read whole; with event_time it is kind upsert")
+    walk = given.cursor or _WALKS[given.api]
+    return Endpoint(
+        name=name,
+        about=given.about,
+        api=given.api,
+        resource=given.path,
+        key=given.key,
+        mode=Mode.UPSERT if given.kind == "latest" else Mode(given.kind),
+        cursor=Cursor(walk=walk, parameter=given.cursor_parameter or _PARAMETERS[walk]),
+        page_size=given.page_size or _PAGES.get(given.api, MAX_RECORDS_PER_PAGE),
+        event_time=given.event_time,
+        window=WindowFilters(start=given.window[0], end=given.window[1]) if given.window else None,
+        changes_until=given.changes_until,
+        retention=timedelta(days=given.retention_days) if given.retention_days else None,
+        schedule=given.schedule,
+        confirmed_by=given.confirmed_by,
+        parameters=given.parameters,
+        columns=_columns(name, given),
+        fan_out=_fan_out(given.per) if given.per else None,
+    )
+
+
+def _fan_out(per: _Per) -> FanOut:
+    return FanOut(
+        parameter=per.parameter,
+        source=per.source,
+        partition=per.partition,
+        ids_per_call=per.ids_per_call or MAX_IDS_PER_CALL,
+        is_stamped=per.stamped,
+        listed_in=per.listed_in,
+        moved=Moved(**dict(per.moved)) if per.moved else None,
+        urged_by=tuple(Moved(**dict(one)) for one in per.urged_by),
+    )
+
+
+def _columns(name: str, given: Definition) -> tuple[Column, ...]:
+    for field in given.fields:
+        if field not in VOCABULARY and f"{name}.{field}" not in VOCABULARY:
+            raise ValueError(
+                f"{name}: fleetlake does not know the field {field!r}. "
+                f"{did_you_mean(field, VOCABULARY)}"
+                f'Describe it in a table [{name}.columns."{field}"]'
+            )
+    own = [_own(field, column, api=given.api) for field, column in given.columns.items()]
+    if given.api is Api.V3:
+        *named, address = attributes_of(name, given.fields, given.related, given.related_many)
+        columns = (*named, *own, address)
+    elif given.related or given.related_many:
+        raise ValueError(f"{name}: only lists of v3 have related and related_many")
+    else:
+        columns = (*columns_of(name, given.fields), *own)
+    _require_distinct(name, [column.name for column in columns])
+    return columns
+
+
+def _own(field: str, given: _Column, *, api: Api) -> Column:
+    meaning = Meaning(
+        kind=given.kind,
+        meaning=given.meaning,
+        unit=given.unit or None,
+        privacy=given.privacy,
+        is_tracked=not given.untracked,
+    )
+    return Column(field=f"attributes.{field}" if api is Api.V3 else field, **vars(meaning))
+
+
+def _require_distinct(name: str, columns: Collection[str]) -> None:
+    seen = set[str]()
+    for column in columns:
+        if not NAME.fullmatch(column) or column in RESERVED:
+            raise ValueError(f"{name}: {column!r} cannot be the name of a column")
+        if column in seen:
+            raise ValueError(f"{name}: two fields become the column {column}")
+        seen.add(column)
+
+
+def contradictions(
+    defined: Iterable[Defined], shipped: Mapping[str, Endpoint]
+) -> Iterator[FileFault]:
+    """Yield what is wrong between lists: names that are taken, and sources that do not exist."""
+    own = {one.endpoint.name: one for one in defined}
+    known = {**shipped, **{name: one.endpoint for name, one in own.items()}}
+    for one in defined:
+        row, what = one.endpoint, ""
+        if row.name in shipped:
+            what = f"fleetlake has a list called {row.name}. Rename yours"
+        elif own[row.name] is not one:
+            other = own[row.name]
+            what = f"{row.name} is described in {other.file}:{other.line}, too"
+        elif not row.is_requested:
+            what = f"{row.name}: only fleetlake's own list is pushed. Set api to v2 or v3"
+        elif row.fan_out is not None:
+            what = _wrong_source(row, row.fan_out, known)
+        if what:
+            end = "" if what.endswith("?") else "."
+            yield FileFault(file=one.file, line=one.line, what=f"{what}{end}")
+
+
+def _wrong_source(row: Endpoint, fan_out: FanOut, known: Mapping[str, Endpoint]) -> str:
+    """Return what is wrong with the lists that a required filter refers to; empty if nothing."""
+    refers = {fan_out.source: fan_out.listed_in}
+    for moved in filter(None, (fan_out.moved, *fan_out.urged_by)):
+        refers[moved.endpoint] = (moved.id, moved.at)
+    for name, columns in refers.items():
+        if name == row.name or name not in known or not known[name].is_requested:
+            return f"{row.name}: there is no list {name}. {did_you_mean(name, known)}".removesuffix(
+                ". "
+            ).strip()
+        has = [column.name for column in known[name].columns]
+        if missing := sorted({*columns}.difference(has)):
+            return f"{row.name}: {name} has no column {missing[0]}"
+    if fan_out.partition not in {column.name for column in row.columns}:
+        return f"{row.name}: it has no column {fan_out.partition}, which partition names"
+    if known[fan_out.source].fan_out is not None:
+        return f"{row.name}: {fan_out.source} is read per id itself, so it cannot be a source"
+    return ""
+
+
+def _in_words(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield where a file is wrong and why, without pydantic's words."""
+    for fault in error.errors(include_url=False, include_context=False):
+        loc = tuple(str(part) for part in fault["loc"])
+        where = ".".join(part for part in loc if not part.isdigit()) or "the list"
+        if fault["type"] == "extra_forbidden":
+            known = _keys_of(loc[:-1])
+            what = f"there is no key {where}. {did_you_mean(loc[-1], known)}"
+            what += f"It takes {', '.join(known)}."
+        elif fault["type"] == "missing":
+            what = f"{where} is missing."
+        elif fault["type"] == "string_pattern_mismatch":
+            what = f"{where} has characters that are not allowed there."
+        else:
+            reason = fault["msg"].removeprefix("Input should ").removeprefix("Value error, ")
+            what = f"{where} should {reason}." if "Input" in fault["msg"] else f"{where}: {reason}."
+        yield loc, what
+
+
+def _keys_of(loc: tuple[str, ...]) -> list[str]:
+    """Return the keys of a table of a definition."""
+    parts: dict[str, type[BaseModel]] = {
+        "per": _Per,
+        "moved": _Moved,
+        "urged_by": _Moved,
+        "columns": _Column,
+    }
+    inner = [parts[part] for part in loc if part in parts]
+    return [*(inner[-1] if inner else Definition).model_fields]
+
+
+def _line_of(text: str, name: str, loc: tuple[str, ...]) -> int:
+    """Return the line of a key in a file: of its own, or else of the nearest table around it."""
+    keys = [part for part in (name, *loc) if not part.isdigit()]
+    table, found, depth = list[str](), 1, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line):
+            table = _parts(header[1])
+            here = table
+        elif key := re.match(r"\s*([A-Za-z0-9_\-.\"']+)\s*=", line):
+            here = [*table, *_parts(key[1])]
+        else:
+            continue
+        if len(here) > depth and here == keys[: len(here)]:
+            found, depth = number, len(here)
+    return found
+
+
+def _parts(dotted: str) -> list[str]:
+    """Return the names of a dotted key. "a.b" in quotes is one name.
+
+    >>> _parts('things.columns."a.b"')
+    ['things', 'columns', 'a.b']
+    """
+    return [
+        quoted or plain for quoted, plain in re.findall(r"[\"']([^\"']*)[\"']|([^.\s\"']+)", dotted)
+    ]
+
+
+def text_of(defined: Defined) -> str:
+    """Return the part of its file that describes a list, with the comments above it."""
+    lines = defined.file.read_text("utf-8").splitlines()
+    start = defined.line - 1
+    while start and lines[start - 1].startswith("#"):
+        start -= 1
+    end = len(lines)
+    for number in range(defined.line, len(lines)):
+        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", lines[number])
+        if header and _parts(header[1])[0] != defined.endpoint.name:
+            end = number
+            break
+    while end > start and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+        end -= 1
+    return "\n".join(lines[start:end]) + "\n"
+
+
+def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
+    """Return the lists that files describe, and all that is wrong in them."""
+    read: list[tuple[list[Defined], list[FileFault]]] = [read_file(file) for file in files]
+    return [d for found, _ in read for d in found], [f for _, faults in read for f in faults]

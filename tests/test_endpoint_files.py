@@ -1,0 +1,166 @@
+"""Endpoint files: lists that users describe are rows like ours, and a wrong file is named."""
+
+import pytest
+
+from fleetlake.endpoints import (
+    ENDPOINTS,
+    endpoint_named,
+    optional_lists,
+    own_files,
+    read_own,
+    shipped_lists,
+)
+from fleetlake.endpoints.endpoint_files import read_files, text_of
+from fleetlake.endpoints.model import Api, Group, Mode
+from fleetlake.endpoints.relations import endpoints_of, group_of
+from fleetlake.errors import SettingsError
+
+SITES = """\
+[sites]
+about = "Sites of the fleet."
+schedule = "readings"
+fields = ["id", "account"]
+
+[sites.columns."place.town"]
+kind = "text"
+meaning = "Town of the site."
+privacy = "place"
+
+[site_events]
+about = "What happened at sites."
+kind = "append"
+key = ["site_id", "created_at_timeuuid"]
+cursor = "timeuuid"
+event_time = "created_at"
+window = ["created_at__gte", "created_at__lt"]
+fields = ["created_at", "created_at_timeuuid"]
+
+[site_events.columns.site]
+kind = "relation"
+meaning = "Site of the event."
+
+[site_events.per]
+parameter = "site__in"
+source = "sites"
+partition = "site_id"
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "fleetlake.toml").touch()
+    (tmp_path / "endpoints").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "endpoints"
+
+
+def faults_in(project, text: str) -> list[str]:
+    (project / "own.toml").write_text(text)
+    return [f"{fault.line}: {fault.what}" for fault in read_own(own_files())[1]]
+
+
+def test_own_lists_follow_the_shipped_ones_in_the_table(project):
+    (project / "sites.toml").write_text(SITES)
+
+    assert [*ENDPOINTS][-2:] == ["sites", "site_events"]
+    assert [*ENDPOINTS][:-2] == [*shipped_lists()]
+
+
+def test_an_own_list_has_what_its_file_says_and_defaults_for_the_rest(project):
+    (project / "sites.toml").write_text(SITES)
+
+    sites, events = endpoint_named("sites"), endpoint_named("site_events")
+    assert [column.name for column in sites.columns] == ["id", "account_id", "place_town"]
+    assert (sites.mode, sites.api, sites.path, sites.key) == (
+        Mode.HISTORY,
+        Api.V2,
+        "sites/",
+        ("id",),
+    )
+    assert (group_of(sites), group_of(events)) == (Group.READINGS, Group.SERIES)
+    assert "site_events" in endpoints_of(Group.SERIES, is_divisible=True)
+    assert events.cursor.parameter == "created_at_timeuuid__gt"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[a]\nabout = 'A.'\npth = 'x'", "3: there is no key pth. Did you mean path?"),
+        ("[a]\nkind = 'latest'", "1: about is missing."),
+        ("[a]\nabout = 'A.'\nkind = 'update'", "3: kind should be 'append'"),
+        ("[a]\nabout = 'A.'\nkind = 'append'", "1: a: kind append needs event_time"),
+        ("[a]\nabout = 'A.'\nfields = ['id', 'rooter']", "1: a: fleetlake does not know the field"),
+        ("[a]\nabout = 'A.'\nfields = ['name']", "1: a: no such columns: ['id']"),
+        ("[a]\nabout = 'A.'\nfields = ['id', 'id']", "1: a: two fields become the column id"),
+        ("[a]\nabout = 'A.'\n[a.columns.x]\nkind = 'txt'\nmeaning = 'X.'", "4: columns.x.kind"),
+        ("[a]\nabout = 'A.'\npath = '../secrets'\npage_size = 501", "4: page_size should be less"),
+        ("[a]\nabout = 'A.'\npath = 'https://elsewhere/list'", "3: path has characters"),
+        ("[routers]\nabout = 'A.'\nfields = ['id']", "1: fleetlake has a list called routers."),
+        ("[A-b]\nabout = 'A.'\nfields = ['id']", "1: 'A-b' is no name of a table"),
+        ("[a]\nabout = 'A.'\nkind = history", "3: Invalid value"),
+        ("a = 1", "1: the list should be a valid dictionary"),
+        (
+            (
+                "[a]\nabout = 'A.'\nfields = ['id']\n"
+                "[a.columns._load_id]\nkind = 'text'\nmeaning = 'X.'"
+            ),
+            "1: a: '_load_id' cannot be the name of a column",
+        ),
+        (
+            (
+                "[a]\nabout = 'A.'\nfields = ['id']\n"
+                "[a.per]\nparameter = 'x'\nsource = 'routrs'\npartition = 'id'"
+            ),
+            "1: a: there is no list routrs. Did you mean routers?",
+        ),
+        (
+            (
+                "[a]\nabout = 'A.'\nfields = ['id']\n"
+                "[a.per]\nparameter = 'x'\nsource = 'routers'\npartition = 'router_id'"
+            ),
+            "1: a: it has no column router_id",
+        ),
+        (
+            (
+                "[a]\nabout = 'A.'\napi = 'push'\nkind = 'append'\nevent_time = 'created_at'\n"
+                "confirmed_by = 'alerts'\nfields = ['id', 'created_at']"
+            ),
+            "1: a: only fleetlake's own list is pushed.",
+        ),
+    ],
+)
+def test_a_wrong_file_says_in_which_line_and_what(project, text, fault):
+    [found, *_] = faults_in(project, text)
+
+    assert found.startswith(fault), found
+
+
+def test_all_faults_of_all_lists_are_found_at_once(project):
+    text = "[a]\nabout = 'A.'\npth = 'x'\nkid = 'y'\n[b]\nabout = 'B.'\nfields = ['rooter']"
+
+    assert len(faults_in(project, text)) == 3
+
+
+def test_a_name_that_two_files_use_is_refused(project):
+    (project / "a.toml").write_text("[a]\nabout = 'A.'\nfields = ['id']")
+    (project / "b.toml").write_text("[a]\nabout = 'A.'\nfields = ['id']")
+
+    [fault] = read_own(own_files())[1]
+    assert f"described in {project / 'b.toml'}:1, too" in str(fault)
+
+
+def test_a_wrong_file_stops_with_its_place_and_what_to_do(project):
+    (project / "own.toml").write_text("[a]\nabout = 'A.'\npth = 'x'\nkid = 'y'")
+
+    with pytest.raises(SettingsError, match=r"own.toml:3: there is no key pth.*1 more"):
+        list(ENDPOINTS)
+
+
+def test_the_text_of_a_list_makes_the_same_list_in_another_file(project):
+    for one in {**shipped_lists(), **optional_lists()}.values():
+        (project / "own.toml").write_text(text_of(one))
+        [again], _ = read_files(own_files())
+
+        same = [column.name for column in again.endpoint.columns]
+        assert same == [column.name for column in one.endpoint.columns]
+        assert again.endpoint.fan_out == one.endpoint.fan_out
