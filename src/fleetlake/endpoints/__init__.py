@@ -1,9 +1,10 @@
 """The endpoint table: one row per endpoint. No other code names an endpoint.
 
-A row is a table in a TOML file: `inventory.toml` (lists read whole), `events.toml` (lists ordered
-by time) and `v3.toml` here, lists that nobody loads until they are asked for in `optional/`, and
-`endpoints/*.toml` in a user's project. `endpoint_files` says what a file may hold. Fields come from
-the service contract where it lists them, otherwise from what the live service returns.
+A row is a table in a TOML file, and `endpoint_files` says what a file may hold. `inventory.toml`
+(lists read whole), `events.toml` (lists ordered by time) and `v3.toml` are loaded in every project.
+`optional/` describes lists that are loaded if a project has a copy. `endpoints/*.toml` in a project
+are its own. Fields come from the service contract where it lists them, otherwise from what the live
+service returns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
