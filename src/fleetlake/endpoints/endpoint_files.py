@@ -36,7 +36,7 @@ from fleetlake.text.wording import did_you_mean
 NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 """Names of lists and columns, which are names of tables and columns everywhere."""
 
-RESERVED = frozenset({"account_profile", "valid_from", "valid_to"})
+RESERVED = frozenset({"account_profile", "loaded_at", "valid_from", "valid_to"})
 """Columns that each load adds. Names that start with an underscore are reserved, too."""
 
 _WALKS = {Api.V2: Walk.OFFSET, Api.V3: Walk.LINK, Api.PUSH: Walk.NONE}

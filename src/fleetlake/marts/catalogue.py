@@ -13,6 +13,7 @@ from typing import Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.marts.own_staging import own_sources, own_views
 from fleetlake.marts.sql_project import own_entries, own_sql, parse_yaml, project_folder
 from fleetlake.text.quoting import literal, quoted
 
@@ -55,6 +56,8 @@ def _sources() -> Iterator[tuple[str, dict[str, Any]]]:
         for source in parse_yaml(path.read_text(encoding="utf-8"))["sources"]:
             for table in source["tables"]:
                 yield f"{source['name']}.{table['name']}", table.get("config", {})
+    for table in own_sources():
+        yield f"raw.{table['name']}", table.get("config", {})
 
 
 def sources_of(model: str) -> frozenset[str] | None:
@@ -71,9 +74,10 @@ def sources_of(model: str) -> frozenset[str] | None:
 @cache
 def _sources_of(model: str, own: Path | None) -> frozenset[str] | None:
     file = _files(own, "models").get(model)
-    if file is None:
+    sql = file.read_text("utf-8") if file else own_views().get(model)
+    if sql is None:
         return None
-    waiting, seen, found = [file.read_text("utf-8")], set[str](), set[str]()
+    waiting, seen, found = [sql], set[str](), set[str]()
     while waiting:
         text = waiting.pop()
         found.update(map(".".join, _SOURCE.findall(text)))

@@ -1,8 +1,8 @@
 """The SQL project of a build: ours, extended by the user's own project.
 
 dbt gets one project, so that own models `ref()` ours, use our macros and run in one build. If the
-user's project has a folder `sql`, a table `[vars]`, a `places.csv` or the vendor's words for types,
-that project is put together in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml`
+user's project has a folder `sql`, a table `[vars]`, a `places.csv`, lists of its own or the vendor's
+words for types, that project is put together in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml`
 with the changes, and the places as seeds. Otherwise dbt reads ours where it is installed. Neither
 source is written to.
 """
@@ -21,6 +21,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.machine.project import SETTINGS_NAME, found_project, is_clone, package_files
 from fleetlake.machine.setting_files import VARS, read_settings_file
 from fleetlake.marts.named_places import place_seeds
+from fleetlake.marts.own_staging import staging_files
 from fleetlake.settings import VendorWords, load_settings
 from fleetlake.settings.vendor_words import TABLE as WORDS
 from fleetlake.text.wording import did_you_mean
@@ -30,6 +31,9 @@ METRICS = "metrics"
 """Folder of metrics in a dbt project; no build reads it."""
 
 _PROJECT_FILE = "dbt_project.yml"
+_DESCRIBED = "described"
+"""Folder of the merged project with the staging views of described lists."""
+
 _PARTS = ("models", "macros", "tests")
 _SOURCES = {".sql", ".yml", ".yaml", ".csv"}
 
@@ -91,6 +95,11 @@ def own_variables() -> Variables:
     return given
 
 
+def _described() -> dict[str, str]:
+    """Return the files of the staging views of described lists that the project does not have."""
+    return staging_files(frozenset(path.stem for path in own_models()))
+
+
 def _words() -> dict[str, Any]:
     """Return the variable that has the vendor's words for types; empty if there are none."""
     words = load_settings().words
@@ -147,7 +156,7 @@ def project_digest(ours: Path) -> str:
         for path in sorted(folder.rglob("*")):
             if path.suffix in _SOURCES and path.parent != folder / METRICS:
                 digest.update(path.name.encode() + path.read_bytes())
-    for name, text in place_seeds().items():
+    for name, text in {**place_seeds(), **_described()}.items():
         digest.update(name.encode() + text.encode())
     if variables := {**own_variables(), **_words()}:
         digest.update(json.dumps(variables, sort_keys=True).encode())
@@ -160,9 +169,9 @@ def ready_project(ours: Path, work: Path) -> Path:
     Raises: BuildFailed for a model that has a name of ours, a seed that lacks columns of the one
     it replaces, a wrong variable, or a wrong row of places.
     """
-    own, places = own_sql(), place_seeds()
+    own, places, described = own_sql(), place_seeds(), _described()
     variables = {**own_variables(), **_words()}
-    if own is None and not variables and not places:
+    if own is None and not variables and not places and not described:
         return ours
     _refuse_names_of_ours(ours)
     merged = work / "project"
@@ -171,11 +180,22 @@ def ready_project(ours: Path, work: Path) -> Path:
         _link(merged / part, ours / part)
     _link(merged / SQL, own)
     _link_seeds(merged / "seeds", ours / "seeds", places)
-    text = yaml.safe_dump(_merged_settings(ours, variables), sort_keys=False)
-    file = merged / _PROJECT_FILE
+    staging = merged / _DESCRIBED / "staging"
+    staging.mkdir(parents=True, exist_ok=True)
+    for file in staging.iterdir():
+        if file.name not in described:
+            file.unlink()
+    for name, text in described.items():
+        _write(staging / name, text)
+    settings = yaml.safe_dump(_merged_settings(ours, variables), sort_keys=False)
+    _write(merged / _PROJECT_FILE, settings)
+    return merged
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file unless it has this text: dbt reads a file again after it was written."""
     if not file.exists() or file.read_text("utf-8") != text:
         file.write_text(text, "utf-8")
-    return merged
 
 
 def _merged_settings(ours: Path, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,6 +206,7 @@ def _merged_settings(ours: Path, variables: Mapping[str, Any]) -> dict[str, Any]
     settings = dict(_settings_of(ours))
     for part in (*_PARTS, "seeds"):
         settings[f"{part.removesuffix('s')}-paths"] = [part, f"{SQL}/{part}"]
+    settings["model-paths"].append(_DESCRIBED)
     settings[VARS] = {**settings[VARS], **variables}
     models = dict(settings["models"]["fleetlake"])
     marts = dict(models["marts"])

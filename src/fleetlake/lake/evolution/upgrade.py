@@ -8,8 +8,9 @@ stream is being loaded, by any release: all of them take the same locks.
 import logging
 from contextlib import ExitStack
 
-from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import LakeBusy, StreamBusy
+from fleetlake.endpoints import ENDPOINTS, own_lists
+from fleetlake.endpoints.model import Mode
+from fleetlake.errors import LakeBusy, SettingsError, StreamBusy
 from fleetlake.lake import tables
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution import format as lake_format
@@ -40,8 +41,9 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     """Bring a lake up to this release's format, tables and columns; log what changed as one line.
 
     `known` is what the lake records about itself. Raises: LakeError if a migration must wait for a
-    load.
+    load; SettingsError if the project describes a list otherwise than the lake holds it.
     """
+    require_as_described(lake)
     changes: list[str] = []
     # A new lake in an emptied folder has no tables, and nothing to migrate.
     if (known.version if known else FIRST_FORMAT) < newest_format() and has_tables(lake):
@@ -57,14 +59,41 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
             note_format(lake)
     if is_newer or changes:
         before = f" from {known.release}" if known and known.release else ""
+        to = f"upgraded{before} to fleetlake {this_release()}" if is_newer else "extended"
         done = "; ".join(changes) or "no change was needed"
-        logger.warning(
-            "The lake in %s was upgraded%s to fleetlake %s: %s.",
-            lake.path,
-            before,
-            this_release(),
-            done,
-        )
+        logger.warning("The lake in %s was %s: %s.", lake.path, to, done)
+
+
+def require_as_described(lake: Lake) -> None:
+    """Require the columns of the project's own lists to have the types that their files give them.
+
+    The rows of a column are of one kind; those of another kind would be read wrongly, or lost.
+    Raises: SettingsError.
+    """
+    own = own_lists()
+    if not own:
+        return
+    held = lake.rows(
+        "select table_name, column_name, data_type from duckdb_columns() "
+        "where database_name = 'lake' and schema_name = 'raw'"
+    )
+    for table, column, held_type in held:
+        if table not in own:
+            continue
+        row, where = own[table].endpoint, f"{own[table].file}:{own[table].line}"
+        wanted = tables.raw_columns(row).get(column, held_type)
+        if wanted != held_type:
+            raise SettingsError(
+                f"{where}: raw.{table} holds {column} as {held_type}, and the file makes it "
+                f"{wanted}.",
+                remedy="Restore its kind, or give the list another name, which starts a new table.",
+            )
+        if column == "valid_to" and row.mode is not Mode.HISTORY:
+            raise SettingsError(
+                f"{where}: raw.{table} holds every version of a record, which kind history writes.",
+                remedy='Restore kind = "history", or give the list another name, which starts a '
+                "new table.",
+            )
 
 
 def _migrate(lake: Lake) -> list[str]:
