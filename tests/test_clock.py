@@ -27,6 +27,7 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock, provable_until
 from fleetlake.settings import ClockTrust, Settings
+from tests.support.cases import use_rows
 from tests.support.sim import NOW, Sim
 
 HOUR = timedelta(hours=1)
@@ -369,8 +370,7 @@ def test_a_doubtful_clock_is_checked_again_a_few_times_and_not_per_stream(sim: S
 @pytest.fixture
 def short_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that activity logs expire after five days. The service keeps them for thirty."""
-    shorter = replace(ENDPOINTS["activity_logs"], retention=timedelta(days=5))
-    monkeypatch.setitem(ENDPOINTS, "activity_logs", shorter)
+    use_rows(monkeypatch, replace(ENDPOINTS["activity_logs"], retention=timedelta(days=5)))
 
 
 def open_gaps(sim: Sim) -> list[Gap]:

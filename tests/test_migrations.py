@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
@@ -25,6 +24,7 @@ from fleetlake.lake.evolution.format import (
     RetypeColumn,
 )
 from fleetlake.lake.locks import stream_lock
+from tests.support.cases import use_rows
 from tests.support.loads import commit
 from tests.test_lake import GROUPS, NET_DEVICES, load_of
 
@@ -40,17 +40,9 @@ def with_field(endpoint: Endpoint, name: str, **changes: Any) -> Endpoint:
 @contextmanager
 def release_with(*rows: Endpoint, instead_of: str = "groups") -> Iterator[None]:
     """Run a release whose endpoint table has other rows for a while."""
-    before, given = dict(ENDPOINTS), {row.name: row for row in rows}
-    after = {name: given.get(name, row) for name, row in before.items() if name != instead_of}
-    ENDPOINTS.clear()
-    ENDPOINTS.update(after | given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
-        try:
-            yield
-        finally:
-            ENDPOINTS.clear()
-            ENDPOINTS.update(before)
+        use_rows(patch, *rows, instead_of=instead_of)
+        yield
 
 
 RELEASED = MIGRATIONS

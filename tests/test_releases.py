@@ -22,6 +22,7 @@ from fleetlake.lake.loads import Whole
 from fleetlake.lake.tables import META
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings
+from tests.support.cases import use_rows
 from tests.support.loads import commit
 from tests.support.sim import Sim, copied, new_sim
 from tests.test_lake import GROUPS, load_of
@@ -40,9 +41,7 @@ def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[No
     """Run a release without some columns, until the end of the block."""
     rows = {name: without(ENDPOINTS[name], column) for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patch:
-        for name, row in rows.items():
-            patch.setitem(ENDPOINTS, name, row)
-        patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
+        use_rows(patch, *rows.values())
         yield
 
 

@@ -21,6 +21,7 @@ from fleetlake.lake.loads import ShrinkRule, Whole
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
+from tests.support.cases import use_rows
 from tests.support.loads import commit
 from tests.support.sim import KEYS, NOW, Sim, loaded_sim
 from tests.test_lake import load_of
@@ -122,7 +123,7 @@ def test_a_list_that_was_empty_once_is_requested_again_and_is_not_an_error(fleet
 def test_a_shrunken_list_of_several_pages_is_read_twice_and_not_a_third_time(
     fleet: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ENDPOINTS, "firmwares", replace(ENDPOINTS["firmwares"], page_size=5))
+    use_rows(monkeypatch, replace(ENDPOINTS["firmwares"], page_size=5))
     fleet.ingest("firmwares")
     reads = []
 

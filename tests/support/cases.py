@@ -3,6 +3,7 @@
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
+from fleetlake.endpoints.model import Endpoint
 
 REQUESTED = {e.name: e for e in requested_endpoints()}
 """The rows of the endpoint table that are read from the service."""
@@ -23,3 +24,10 @@ every_sort = pytest.mark.parametrize(
     "endpoint", ONE_OF_EACH_SORT.values(), ids=lambda one: one.name
 )
 """Run a test for each of them."""
+
+
+def use_rows(patch: pytest.MonkeyPatch, *rows: Endpoint, instead_of: str = "") -> None:
+    """Let the endpoint table have other rows of these names, and none of the name `instead_of`."""
+    others = {name: row for name, row in ENDPOINTS.items() if name != instead_of}
+    changed = others | {row.name: row for row in rows}
+    patch.setattr("fleetlake.endpoints._rows", lambda: changed)

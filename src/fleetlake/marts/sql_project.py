@@ -1,10 +1,10 @@
 """The SQL project of a build: ours, extended by the user's own project.
 
 dbt gets one project, so that own models `ref()` ours, use our macros and run in one build. If the
-user's project has a folder `sql`, a table `[vars]`, a `places.csv`, lists of its own or the vendor's
-words for types, that project is put together in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml`
-with the changes, and the places as seeds. Otherwise dbt reads ours where it is installed. Neither
-source is written to.
+user's project has a folder `sql`, a table `[vars]`, a `places.csv`, lists of its own or the
+vendor's words for types, that project is put together in `<lake>/dbt/project`: links to both
+sources, our `dbt_project.yml` with the changes, the places as seeds, and the staging views of own
+lists. Otherwise dbt reads ours where it is installed. Neither source is written to.
 """
 
 import hashlib
