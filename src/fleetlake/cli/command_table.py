@@ -47,6 +47,9 @@ _LISTED = {
     "Load": {
         "init": "Create a project: settings, schedules, and a folder for marts of your own.",
         "ingest": "Copy everything new from the service into the lake.",
+        "endpoints": (
+            "List the lists of the service, show, check or propose the files that describe them."
+        ),
         "backfill": "Read a past range again and store the records that were missing.",
         "receive": "Receive pushed alerts at POST /push until stopped.",
     },

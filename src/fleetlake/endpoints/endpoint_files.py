@@ -50,10 +50,13 @@ _PARAMETERS = {
 }
 _PAGES = {Api.V2: MAX_RECORDS_PER_PAGE, Api.V3: MAX_RECORDS_PER_V3_PAGE}
 
+PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+PARAMETER = re.compile(r"[A-Za-z0-9_.\[\]-]+")
+
 _Text = Annotated[str, Field(min_length=1, max_length=500)]
 _Name = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
-_Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", max_length=200)]
-_Parameter = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\[\]-]+$", max_length=100)]
+_Path = Annotated[str, Field(pattern=rf"^{PATH.pattern}$", max_length=200)]
+_Parameter = Annotated[str, Field(pattern=rf"^{PARAMETER.pattern}$", max_length=100)]
 
 
 class _Table(BaseModel):
