@@ -50,6 +50,11 @@ def count(lake: Lake) -> int:
     return len(staged(lake, "alert_id"))
 
 
+def shown(lake: Lake) -> Counter[str]:
+    """Return how many alerts of each type show."""
+    return Counter(kind for (kind,) in staged(lake, "alert_type"))
+
+
 ALERT = an_alert(1)
 
 SAME = {
@@ -89,8 +94,8 @@ def test_a_push_without_an_id_is_confirmed_by_an_alert_with_the_same_content(lak
     if first == "poll":
         pushed(*bodies)
 
-    shown = Counter(kind.partition(": ")[2] for (kind,) in staged(lake, "alert_type"))
-    assert shown == dict.fromkeys(SAME, 1) | dict.fromkeys(OTHER, 2)
+    found = Counter(kind.partition(": ")[2] for kind in shown(lake).elements())
+    assert found == dict.fromkeys(SAME, 1) | dict.fromkeys(OTHER, 2)
 
 
 def test_with_an_id_only_the_id_counts(lake, pushed):
@@ -171,10 +176,10 @@ def after(minutes: float) -> datetime:
     return NOON + timedelta(minutes=minutes)
 
 
-def happened(minute: float) -> dict[str, Any]:
+def happened(minute: float, number: int = 0) -> dict[str, Any]:
     """Return an alert that was created some minutes after noon, like all others of this kind."""
     created = after(minute).isoformat()
-    return an_alert(1 + round(minute), seconds=60 * minute) | {"created_at": created}
+    return an_alert(number + 1 + round(minute), seconds=60 * minute) | {"created_at": created}
 
 
 def read_until(lake: Lake, minute: float, *alerts: dict[str, Any]) -> None:
@@ -189,41 +194,52 @@ def unconfirmed(lake: Lake) -> int:
     return int(count)
 
 
+WITHOUT_A_TIME = [
+    (([0], [0.1]), 1),
+    (([0], [-0.5]), 1),  # the receiver's clock is behind
+    (([0], [-2]), 2),
+    (([0], [24 * 60 - 1]), 1),
+    (([0], [24 * 60 + 1]), 2),
+    (([0, 5, 9], [0.1, 5.1, 9.1]), 3),  # the same thing happened three times
+    (([0, 5, 9], [9.1, 9.2, 9.3]), 3),  # all pushes of one minute are one
+    (([0, 5, 9], [10.1, 11.1, 12.1]), 3),
+    (([0, 5], [0.1, 5.1, 9.1]), 3),  # the third is not listed yet
+    (([5], [0.1, 5.1]), 2),  # the first is not listed yet
+]
+"""Minutes at which alerts of one kind happened, and pushes arrived; and how many alerts show."""
+
+
 @pytest.mark.parametrize("first", ["push", "poll"])
-@pytest.mark.parametrize(
-    ("times", "shown"),
-    [
-        (([0], [0.1]), 1),
-        (([0], [-0.5]), 1),  # the receiver's clock is behind
-        (([0], [-2]), 2),
-        (([0], [24 * 60 - 1]), 1),
-        (([0], [24 * 60 + 1]), 2),
-        (([0, 5, 9], [0.1, 5.1, 9.1]), 3),  # the same thing happened three times
-        (([0, 5, 9], [9.1, 9.2, 9.3]), 3),  # all pushes of one minute are one
-        (([0, 5, 9], [10.1, 11.1, 12.1]), 3),
-        (([0, 5], [0.1, 5.1, 9.1]), 3),  # the third is not listed yet
-        (([5], [0.1, 5.1]), 2),  # the first is not listed yet
-    ],
-)
 def test_a_push_without_a_time_is_confirmed_by_the_nearest_alert_before_it_within_a_day(
-    lake, pushed, first, times, shown
+    lake, pushed, first
 ):
-    created, arrived = times
+    cases = {f"failover {number}": case for number, case in enumerate(WITHOUT_A_TIME)}
+    arrived = {kind: times[1] for kind, (times, _) in cases.items()}
 
     def bring() -> None:
-        for minute in arrived:
-            pushed(live(ALERT), at=after(minute))
+        for minute in sorted({minute for minutes in arrived.values() for minute in minutes}):
+            kinds = [kind for kind, minutes in arrived.items() if minute in minutes]
+            pushed(*(live(ALERT | {"type": kind}) for kind in kinds), at=after(minute))
 
     if first == "push":
         bring()
-        assert count(lake) == len({int(minute) for minute in arrived})
-    poll(lake, [happened(minute) for minute in created])
+        minutes = {kind: len({int(minute) for minute in at}) for kind, at in arrived.items()}
+        assert shown(lake) == minutes
+    poll(
+        lake,
+        [
+            happened(minute, 100 * number) | {"type": kind}
+            for number, (kind, ((created, _), _)) in enumerate(cases.items())
+            for minute in created
+        ],
+    )
     if first == "poll":
         bring()
 
-    assert count(lake) == shown
+    expected = {kind: count for kind, (_, count) in cases.items()}
+    assert shown(lake) == expected
     pair_anew(lake)
-    assert count(lake) == shown
+    assert shown(lake) == expected
 
 
 def test_a_push_without_a_time_that_is_sent_again_later_shows_until_polls_have_read_past_it(

@@ -4,10 +4,13 @@ import json
 import os
 
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import open_exporter
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.settings import load_settings
 from tests.support.processes import environment
@@ -82,10 +85,23 @@ def test_a_lake_path_that_a_library_would_misread_is_refused_and_nothing_is_writ
 
 
 @pytest.mark.parametrize("name", MISREAD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exports_target_that_a_library_would_misread_is_refused(tmp_path, name, kind):
+    folder = tmp_path / name
+
+    with pytest.raises(LakeError) as refused:
+        open_exporter(TARGETS[kind], SecretStr(os.fspath(folder)))
+
+    assert MISREAD[name] in refused.value.what
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize(
-    "words",
-    [*(["export", kind, *RAW] for kind in KINDS), ["restore", "x"], ["publish"]],
-    ids=" ".join,
+    ("words", "name"),
+    [
+        *((["export", kind, *RAW], "a?b") for kind in KINDS),
+        *((words, name) for words in (["restore", "x"], ["publish"]) for name in MISREAD),
+    ],
 )
 def test_a_target_that_a_library_would_misread_is_refused_and_nothing_is_written(
     tmp_path, monkeypatch, lake_path, name, words
