@@ -1,6 +1,7 @@
 """Proposals of endpoint files: what they say of the shipped lists, and what they cannot know."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,19 @@ from typer.testing import CliRunner, Result
 
 from fleetlake.cli import app
 from fleetlake.decoding.field_kinds import Field, observed_fields, relationships
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, forget_own
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import read_file
 from fleetlake.endpoints.model import Api, Endpoint, FanOut, Walk
 from fleetlake.errors import EndpointUnavailable, SettingsError, UsageError
 from fleetlake.reading.probe import Learned, filter_works, probe_list
 from fleetlake.reading.proposal import proposed_file
+from fleetlake.settings import load_settings
 from tests.support.cases import REQUESTED
+from tests.support.consoles import console_commands, runnable
+from tests.support.processes import environment, service
 from tests.support.sim import Sim, new_sim
+from tools.site_pages import DOCS
 
 ASKED_OTHERWISE = {"asset_endpoint_subscriptions"}
 """A list that shares its path with another and is read by ids of a third."""
@@ -212,6 +217,12 @@ def test_a_filter_works_if_the_page_is_as_its_name_says(after, works):
     assert filter_works(field, "gt", 3, *pages) is works
 
 
+def test_a_filter_that_all_records_met_before_proves_nothing():
+    page = [{"id": value} for value in (4, 5, 6)]
+
+    assert not filter_works(Field(name="id", kind=Kind.INTEGER), "gt", 3, page, page)
+
+
 class Careless(httpx.AsyncBaseTransport):
     """A service that ignores filters and orders, as some do."""
 
@@ -365,3 +376,22 @@ def test_a_probe_overwrites_no_file(project):
 
     assert "own.toml exists" in str(done.exception)
     assert (project / "own.toml").read_text() == "mine"
+
+
+def test_the_guide_leads_from_a_path_to_a_table_with_its_proof(project, monkeypatch):
+    page = (DOCS / "how-to" / "own-endpoints.md").read_text("utf-8")
+    commands = [shlex.split(line, comments=True)[1:] for line in runnable(console_commands(page))]
+    with service(routers=3, days=1) as fleet:
+        for name, value in environment(project, fleet.url).items():
+            monkeypatch.setenv(name, value)
+        load_settings.cache_clear()
+        forget_own()
+        outcomes = []
+        for words in commands:
+            forget_own()
+            outcomes.append(CliRunner().invoke(app, words))
+    load_settings.cache_clear()
+
+    assert [done.exception for done in outcomes] == [None] * len(commands)
+    assert len(commands) > 5
+    assert "Complete" in outcomes[-2].output

@@ -10,7 +10,7 @@ JUNE = {"start": datetime(2026, 6, 1), "end": datetime(2026, 6, 2)}  # noqa: DTZ
 
 REFUSED_BACKFILLS = [
     ({**JUNE, "endpoint": "alertz"}, "Did you mean alerts?"),
-    ({**JUNE, "endpoint": "Activity Logs"}, "`fleetlake ingest --plan` lists them all"),
+    ({**JUNE, "endpoint": "Activity Logs"}, "`fleetlake endpoints list` lists them all"),
     ({**JUNE, "endpoint": "routers"}, "no past range to read again"),
     ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["start"]}, "not before end"),
     ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["end"]}, "not before end"),

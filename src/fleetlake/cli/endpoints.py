@@ -10,7 +10,7 @@ from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
 from fleetlake.cli.output import machine_output
 from fleetlake.cli.screen import console, table
-from fleetlake.errors import SettingsError, UsageError
+from fleetlake.errors import OutputLost, SettingsError, UsageError
 from fleetlake.text.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -110,8 +110,13 @@ def check(
     if wrong:
         raise SettingsError(f"{counted(len(wrong), 'fault')} in endpoint files.")
     found = [one.endpoint.name for one in lists if one.file.resolve() in named]
-    names = f": {', '.join(found)}" if found else ""
-    console().print(f"{counted(len(found), 'list')}, nothing wrong{names}.", soft_wrap=True)
+    if not found:
+        raise UsageError(
+            "There are no endpoint files.",
+            remedy="A project has them in its folder endpoints, beside fleetlake.toml.",
+        )
+    names = ", ".join(found)
+    console().print(f"{counted(len(found), 'list')}, nothing wrong: {names}.", soft_wrap=True)
 
 
 @endpoints.command()
@@ -161,8 +166,12 @@ def probe(
     if out is None:
         machine_output().write(text)
         return
-    with out.open("x", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OutputLost(f"{out} was not written: {error.strerror}.") from None
     console().print(
         f"Written to {out}. Read its comments, then run `fleetlake endpoints check {out}`.",
         soft_wrap=True,

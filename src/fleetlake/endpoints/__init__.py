@@ -126,7 +126,7 @@ def endpoint_named(name: str) -> Endpoint:
         suggestion = did_you_mean(name.removeprefix("raw."), ENDPOINTS)
         raise UsageError(
             f"There is no endpoint called {name!r}.",
-            remedy=f"{suggestion}`fleetlake ingest --plan` lists them all.",
+            remedy=f"{suggestion}`fleetlake endpoints list` lists them all.",
         )
     return found
 

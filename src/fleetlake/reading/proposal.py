@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from fleetlake.decoding.field_kinds import Field, relationships
+from fleetlake.decoding.field_kinds import Field, relationships, value_at
 from fleetlake.decoding.values import read_value
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import NAME, RESERVED
@@ -140,6 +140,9 @@ def _unknown(
         yield f"whether `{learned.required.source}` lists all ids that have records."
         if learned.required.takes_many and not learned.is_whole:
             yield "how many ids a call may have; 100 is the most (`ids_per_call`)."
+    types = {str(value_at(record, "type")) for record in learned.records}
+    if learned.api is Api.V3 and len(types) > 1:
+        yield "whether `type` matters. It differs between records, and only v2 has a column for it."
     if unused:
         yield f"fields without a column, kept in `_extra`: {one_line(', '.join(unused), 1000)}."
 
