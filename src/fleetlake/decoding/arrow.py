@@ -50,6 +50,8 @@ _ARROW_TYPES = {
     Kind.FLAG: pa.bool_(),
     Kind.TEXT: pa.string(),
     Kind.TIME: _INSTANT,
+    Kind.EPOCH_S: _INSTANT,
+    Kind.EPOCH_MS: _INSTANT,
     Kind.TIMEUUID: pa.string(),
     Kind.IDS: _JSON,
     Kind.JSON: _JSON,
@@ -158,7 +160,7 @@ def _refuse_far_times(endpoint: Endpoint, rows: pa.RecordBatch) -> None:
 
 def array_of(column: Column, values: Sequence[Any]) -> pa.Array:
     """Return values of the lenient reader as an array of the column's type."""
-    if column.kind is Kind.TIME:
+    if _ARROW_TYPES[column.kind] is _INSTANT:
         return _instants(values)
     if column.kind in {Kind.IDS, Kind.JSON}:
         return _json_array(values)

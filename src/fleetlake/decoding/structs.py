@@ -104,8 +104,10 @@ def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> FastDecoder | N
     It also takes the learned members, as received.
 
     msgspec structs cannot name a member that JSON must escape, nor contain a member both whole and
-    in part, which promotions in a lake make possible.
+    in part, which promotions in a lake make possible. Kinds of other services have no wire type.
     """
+    if any(column.kind not in _WIRE_TYPES for column in endpoint.columns):
+        return None
     paths = {column.path for column in endpoint.columns}
     is_split = any(path[:depth] in paths for path in paths for depth in range(1, len(path)))
     if is_split or any(map(ESCAPED.search, chain.from_iterable(paths))):

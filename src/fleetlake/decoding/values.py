@@ -10,7 +10,8 @@ left out. What is stored is the text that the service sent.
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -171,6 +172,18 @@ def _time(value: Any) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
+def _epoch(value: Any, *, per_second: int) -> str:
+    """Return the instant so many parts of a second after 1970, in the same format."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("an epoch time must be a number")
+    if not math.isfinite(value):
+        raise ValueError("an epoch time must be finite")
+    return (_EPOCH + timedelta(seconds=value / per_second)).isoformat()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def _timeuuid(value: Any) -> str:
     embedded_time(_text(value))
     return _text(value)
@@ -207,6 +220,8 @@ _READERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.FLAG: _flag,
     Kind.TEXT: _text,
     Kind.TIME: _time,
+    Kind.EPOCH_S: partial(_epoch, per_second=1),
+    Kind.EPOCH_MS: partial(_epoch, per_second=1_000),
     Kind.TIMEUUID: _timeuuid,
     Kind.IDS: ids_text,
     Kind.JSON: json_text,

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from fleetlake.endpoints.endpoint_files import Defined, FileFault, contradictions, read_files
-from fleetlake.endpoints.model import Api, Endpoint
+from fleetlake.endpoints.model import Api, Endpoint, Service
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.machine.project import found_project
 from fleetlake.text.wording import did_you_mean
@@ -64,6 +64,12 @@ def own_lists() -> dict[str, Defined]:
             f"{faults[0]}{more}", remedy="Correct it. `fleetlake endpoints check` lists all faults."
         )
     return {one.endpoint.name: one for one in found}
+
+
+def own_services() -> dict[str, Service]:
+    """Return the other services that the project's lists are read from. Raises: SettingsError."""
+    named = (one.endpoint.service for one in own_lists().values())
+    return {service.name: service for service in named if service}
 
 
 class _Table(Mapping[str, Endpoint]):

@@ -7,13 +7,15 @@ late.
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fleetlake.endpoints.columns import Column, attributes_of, columns_of
 from fleetlake.endpoints.model import (
@@ -27,14 +29,22 @@ from fleetlake.endpoints.model import (
     Group,
     Mode,
     Moved,
+    Service,
     Walk,
     WindowFilters,
 )
 from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Meaning, Privacy
+from fleetlake.machine.loopback import shows_keys
+from fleetlake.settings.schema import root_url
 from fleetlake.text.wording import did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 """Names of lists and columns, which are names of tables and columns everywhere."""
+
+SERVICES = "services"
+"""Table of a file that describes other services, not a list."""
+
+Made = TypeVar("Made")
 
 RESERVED = frozenset({"account_profile", "loaded_at", "valid_from", "valid_to"})
 """Columns that each load adds. Names that start with an underscore are reserved, too."""
@@ -57,6 +67,8 @@ _Text = Annotated[str, Field(min_length=1, max_length=500)]
 _Name = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
 _Path = Annotated[str, Field(pattern=rf"^{PATH.pattern}$", max_length=200)]
 _Parameter = Annotated[str, Field(pattern=rf"^{PARAMETER.pattern}$", max_length=100)]
+
+_Window = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\[\]-]+( (>|>=|<|<=))?$", max_length=100)]
 
 
 class _Table(BaseModel):
@@ -89,11 +101,26 @@ class _Column(_Table):
     untracked: bool = False
 
 
+class _Service(_Table):
+    root: str
+    records: tuple[_Text, ...] = ()
+    next: tuple[_Text, ...] = ()
+    error: tuple[_Text, ...] = ()
+    page_size_parameter: _Parameter = "limit"
+
+    @field_validator("root")
+    @classmethod
+    def _is_root(cls, value: str) -> str:
+        if shows_keys(root := root_url(value)):
+            raise ValueError("plain http exposes the token to the network; use https")
+        return root if root.endswith("/") else f"{root}/"
+
+
 class Definition(_Table):
     """The table of one list in an endpoint file."""
 
     about: _Text
-    api: Api = Api.V2
+    api: str = Api.V2
     path: _Path | None = None
     kind: Literal["append", "upsert", "latest", "history"] = "history"
     key: Annotated[tuple[_Name, ...], Field(min_length=1)] = ("id",)
@@ -101,7 +128,7 @@ class Definition(_Table):
     cursor_parameter: _Parameter | None = None
     page_size: Annotated[int, Field(ge=1, le=MAX_RECORDS_PER_PAGE)] | None = None
     event_time: _Name | None = None
-    window: tuple[_Parameter, _Parameter] | None = None
+    window: tuple[_Window, _Window] | None = None
     changes_until: _Name | None = None
     retention_days: Annotated[int, Field(ge=1)] | None = None
     schedule: Group | None = None
@@ -136,32 +163,81 @@ class Defined:
     line: int
 
 
-def read_file(file: Path) -> tuple[list[Defined], list[FileFault]]:
-    """Return the lists that a file describes, and all that is wrong in it."""
-    try:
-        text = file.read_text("utf-8")
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        at = re.search(r"at line (\d+)", str(error))
-        return [], [FileFault(file=file, line=int(at[1]) if at else 1, what=f"{error}.")]
-    except (OSError, UnicodeDecodeError) as error:
-        return [], [FileFault(file=file, line=1, what=f"The file cannot be read: {error}.")]
-    found, faults = list[Defined](), list[FileFault]()
-    for name, table in tables.items():
-        line = _line_of(text, name, ())
+def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
+    """Return the lists that files describe, and all that is wrong in them.
+
+    A file may use a service that another one describes.
+    """
+    parsed, faults = list[_Parsed](), list[FileFault]()
+    for file in files:
         try:
-            endpoint = endpoint_of(name, Definition.model_validate(table, strict=False))
-        except ValidationError as error:
-            for loc, what in _in_words(error):
-                faults.append(FileFault(file=file, line=_line_of(text, name, loc), what=what))
-        except ValueError as error:
-            faults.append(FileFault(file=file, line=line, what=f"{error}."))
-        else:
-            found.append(Defined(endpoint=endpoint, file=file, line=line))
+            text = file.read_text("utf-8")
+            parsed.append(_Parsed(file, text, tomllib.loads(text)))
+        except tomllib.TOMLDecodeError as error:
+            at = re.search(r"at line (\d+)", str(error))
+            faults.append(FileFault(file=file, line=int(at[1]) if at else 1, what=f"{error}."))
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(FileFault(file=file, line=1, what=f"The file cannot be read: {error}."))
+    services: dict[str, Service] = {}
+    found: list[Defined] = []
+    for one in parsed:
+        tables = one.tables.pop(SERVICES, {})
+        for name, table in tables.items() if isinstance(tables, dict) else ():
+            services |= {s.name: s for s in one.made(partial(_service, name), table, faults, name)}
+    for one in parsed:
+        for name, table in one.tables.items():
+            make = partial(_endpoint, name, services=services)
+            found += [
+                Defined(endpoint=row, file=one.file, line=_line_of(one.text, (name,)))
+                for row in one.made(make, table, faults, name, is_service=False)
+            ]
     return found, faults
 
 
-def endpoint_of(name: str, given: Definition) -> Endpoint:
+@dataclass(frozen=True)
+class _Parsed:
+    """An endpoint file that is TOML."""
+
+    file: Path
+    text: str
+    tables: dict[str, Any]
+
+    def made(
+        self,
+        make: Callable[[Any], Made],
+        table: Any,
+        faults: list[FileFault],
+        name: str,
+        *,
+        is_service: bool = True,
+    ) -> list[Made]:
+        """Return what is made of a table; nothing if it is wrong, which is added to `faults`."""
+        keys = (SERVICES, name) if is_service else (name,)
+        try:
+            return [make(table)]
+        except ValidationError as error:
+            for loc, what in _in_words(error):
+                line = _line_of(self.text, (*keys, *loc))
+                faults.append(FileFault(file=self.file, line=line, what=what))
+        except ValueError as error:
+            line = _line_of(self.text, keys)
+            faults.append(FileFault(file=self.file, line=line, what=f"{error}."))
+        return []
+
+
+def _service(name: str, table: Any) -> Service:
+    if not NAME.fullmatch(name) or name in {*Api}:
+        raise ValueError(f"{name!r} is no name for a service: use a to z, 0 to 9 and _")
+    return Service(name=name, **dict(_Service.model_validate(table, strict=False)))
+
+
+def _endpoint(name: str, table: Any, *, services: Mapping[str, Service]) -> Endpoint:
+    return endpoint_of(name, Definition.model_validate(table, strict=False), services)
+
+
+def endpoint_of(
+    name: str, given: Definition, services: Mapping[str, Service] = MappingProxyType({})
+) -> Endpoint:
     """Return the row of a described list. Raises: ValueError for a contradiction."""
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name of a table: use a to z, 0 to 9 and _")
@@ -169,26 +245,41 @@ def endpoint_of(name: str, given: Definition) -> Endpoint:
         raise ValueError(f"{name}: kind {given.kind} needs event_time and window")
     if given.kind == "latest" and given.event_time is not None:
         raise ValueError(f"{name}: kind latest is read whole; with event_time it is kind upsert")
-    walk = given.cursor or _WALKS[given.api]
+    if given.api not in {*Api, *services}:
+        meant = did_you_mean(given.api, [*Api, *services])
+        raise ValueError(f"{name}: there is no service {given.api!r}. {meant}".strip())
+    service = services.get(given.api)
+    api = Api.V2 if service else Api(given.api)
+    walk = Walk.LINK if service else given.cursor or _WALKS[api]
+    if service and given.cursor:
+        raise ValueError(f"{name}: pages of another service are followed by their links")
     return Endpoint(
         name=name,
         about=given.about,
-        api=given.api,
+        api=api,
+        service=service,
         resource=given.path,
         key=given.key,
         mode=Mode.UPSERT if given.kind == "latest" else Mode(given.kind),
         cursor=Cursor(walk=walk, parameter=given.cursor_parameter or _PARAMETERS[walk]),
-        page_size=given.page_size or _PAGES.get(given.api, MAX_RECORDS_PER_PAGE),
+        page_size=given.page_size or _PAGES.get(api, MAX_RECORDS_PER_PAGE),
         event_time=given.event_time,
-        window=WindowFilters(start=given.window[0], end=given.window[1]) if given.window else None,
+        window=_window(given.window) if given.window else None,
         changes_until=given.changes_until,
         retention=timedelta(days=given.retention_days) if given.retention_days else None,
         schedule=given.schedule,
         confirmed_by=given.confirmed_by,
         parameters=given.parameters,
-        columns=_columns(name, given),
+        columns=_columns(name, given, api),
         fan_out=_fan_out(given.per) if given.per else None,
     )
+
+
+def _window(bounds: tuple[str, str]) -> WindowFilters:
+    """Return the filters of a window: `since >=` where a name does not end in its operator."""
+    (start, *over), (end, *under) = (bound.split(" ") for bound in bounds)
+    operators = (over[0], under[0]) if over and under else None
+    return WindowFilters(start=start, end=end, operators=operators)
 
 
 def _fan_out(per: _Per) -> FanOut:
@@ -204,7 +295,7 @@ def _fan_out(per: _Per) -> FanOut:
     )
 
 
-def _columns(name: str, given: Definition) -> tuple[Column, ...]:
+def _columns(name: str, given: Definition, api: Api) -> tuple[Column, ...]:
     for field in given.fields:
         if field not in VOCABULARY and f"{name}.{field}" not in VOCABULARY:
             raise ValueError(
@@ -212,8 +303,8 @@ def _columns(name: str, given: Definition) -> tuple[Column, ...]:
                 f"{did_you_mean(field, VOCABULARY)}"
                 f'Describe it in a table [{name}.columns."{field}"]'
             )
-    own = [_own(field, column, api=given.api) for field, column in given.columns.items()]
-    if given.api is Api.V3:
+    own = [_own(field, column, api=api) for field, column in given.columns.items()]
+    if api is Api.V3:
         *named, address = attributes_of(name, given.fields, given.related, given.related_many)
         columns = (*named, *own, address)
     elif given.related or given.related_many:
@@ -293,7 +384,7 @@ def _in_words(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         loc = tuple(str(part) for part in fault["loc"])
         where = ".".join(part for part in loc if not part.isdigit()) or "the list"
         if fault["type"] == "extra_forbidden":
-            known = _keys_of(loc[:-1])
+            known = _keys_of(loc[:-1], _Service if error.title == "_Service" else Definition)
             what = f"there is no key {where}. {did_you_mean(loc[-1], known)}"
             what += f"It takes {', '.join(known)}."
         elif fault["type"] == "missing":
@@ -306,7 +397,7 @@ def _in_words(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         yield loc, what
 
 
-def _keys_of(loc: tuple[str, ...]) -> list[str]:
+def _keys_of(loc: tuple[str, ...], outer: type[BaseModel]) -> list[str]:
     """Return the keys of a table of a definition."""
     parts: dict[str, type[BaseModel]] = {
         "per": _Per,
@@ -315,12 +406,12 @@ def _keys_of(loc: tuple[str, ...]) -> list[str]:
         "columns": _Column,
     }
     inner = [parts[part] for part in loc if part in parts]
-    return [*(inner[-1] if inner else Definition).model_fields]
+    return [*(inner[-1] if inner else outer).model_fields]
 
 
-def _line_of(text: str, name: str, loc: tuple[str, ...]) -> int:
+def _line_of(text: str, path: tuple[str, ...]) -> int:
     """Return the line of a key in a file: of its own, or else of the nearest table around it."""
-    keys = [part for part in (name, *loc) if not part.isdigit()]
+    keys = [part for part in path if not part.isdigit()]
     table, found, depth = list[str](), 1, 0
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line):
@@ -361,9 +452,3 @@ def text_of(defined: Defined) -> str:
     while end > start and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
         end -= 1
     return "\n".join(lines[start:end]) + "\n"
-
-
-def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
-    """Return the lists that files describe, and all that is wrong in them."""
-    read: list[tuple[list[Defined], list[FileFault]]] = [read_file(file) for file in files]
-    return [d for found, _ in read for d in found], [f for _, faults in read for f in faults]

@@ -33,6 +33,23 @@ class Api(StrEnum):
     PUSH = "push"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """Another service whose lists a project describes, and how its answers differ from v2's.
+
+    `records` are the members that lead to the records; none if the answer is the list itself.
+    `next` are those that lead to the address of the next page; none if the header `Link` has it.
+    `error` leads to what an answer with status 200 has instead of records; none if it never does.
+    """
+
+    name: str
+    root: str
+    records: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    error: tuple[str, ...] = ()
+    page_size_parameter: str = "limit"
+
+
 class Walk(StrEnum):
     """How the next page is requested."""
 
@@ -83,15 +100,35 @@ class Cursor:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFilters:
-    """The pair of filters that limit an endpoint's event time."""
+    """The pair of filters that limit an endpoint's event time.
+
+    The names of the service's filters end in their operators. For another service, `operators`
+    says which they are, such as `(">=", "<")`.
+    """
 
     start: str
     end: str
+    operators: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse bounds whose operator does not show which side they limit."""
-        if not self.start.endswith(("__gt", "__gte")) or not self.end.endswith(("__lt", "__lte")):
+        if self.operators is not None:
+            is_window = self.operators[0] in {">", ">="} and self.operators[1] in {"<", "<="}
+        else:
+            is_window = self.start.endswith(("__gt", "__gte"))
+            is_window = is_window and self.end.endswith(("__lt", "__lte"))
+        if not is_window:
             raise ValueError(f"a window needs a lower and an upper bound: {self.start}, {self.end}")
+
+    @property
+    def is_start_excluded(self) -> bool:
+        """True if a record at the lower bound itself is not returned."""
+        return self.operators[0] == ">" if self.operators else self.start.endswith("__gt")
+
+    @property
+    def is_end_included(self) -> bool:
+        """True if a record at the upper bound itself is returned."""
+        return self.operators[1] == "<=" if self.operators else self.end.endswith("__lte")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +189,8 @@ class Endpoint:
     `key` and `event_time` are column names. With `event_time` and `window` (always both), reads are
     limited by time and their ranges can be proven complete; without them, each read is a snapshot.
     `retention` is how long the service keeps a record. `resource` is the path if it differs from
-    the name. `schedule` overrides the group that follows from the row.
+    the name. `schedule` overrides the group that follows from the row. With `service`, the records
+    are those of another service, whose answers are translated to v2's.
 
     Records that the service pushes have an event time and no window, because nothing is requested
     and nothing proven. `confirmed_by` names the endpoint that lists the same events.
@@ -174,6 +212,7 @@ class Endpoint:
     api: Api = Api.V2
     resource: str | None = None
     schedule: Group | None = None
+    service: Service | None = None
     confirmed_by: str | None = None
 
     def __post_init__(self) -> None:
@@ -188,6 +227,8 @@ class Endpoint:
             raise ValueError(f"{self.name}: no such columns: {sorted(wanted - names) or 'key'}")
         if self.is_requested and (self.event_time is None) != (self.window is None):
             raise ValueError(f"{self.name}: event_time and window need each other")
+        if self.service is not None and self.cursor.walk is not Walk.LINK:
+            raise ValueError(f"{self.name}: pages of another service are followed by their links")
         if self.mode is Mode.HISTORY and self.window is not None:
             raise ValueError(f"{self.name}: history is kept only of whole snapshots")
 
@@ -206,13 +247,14 @@ class Endpoint:
     @property
     def path(self) -> str:
         """Path relative to the API's root: with a trailing slash in v2, without one in v3."""
-        return f"{self.resource or self.name}{'/' if self.api is Api.V2 else ''}"
+        is_slashed = self.api is Api.V2 and self.service is None
+        return f"{self.resource or self.name}{'/' if is_slashed else ''}"
 
     @property
     def counted_as(self) -> str:
-        """What its requests are counted as: the path, or the name if it shares another's path."""
+        """What its requests are counted as: the path, or the name if the path is another's too."""
         is_shared = self.fan_out is not None and bool(self.fan_out.listed_in)
-        return self.name if is_shared else self.path
+        return self.name if is_shared or self.service else self.path
 
     @property
     def is_ordered(self) -> bool:

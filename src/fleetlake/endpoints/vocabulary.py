@@ -23,6 +23,8 @@ class Kind(StrEnum):
     FLAG = "flag"  # -> BOOLEAN
     TEXT = "text"  # -> VARCHAR
     TIME = "time"  # any of the service's formats -> TIMESTAMP WITH TIME ZONE, UTC, µs
+    EPOCH_S = "epoch_s"  # seconds since 1970 as a number -> as TIME; other services send it
+    EPOCH_MS = "epoch_ms"  # the same in milliseconds
     TIMEUUID = "timeuuid"  # version-1 UUID string -> VARCHAR; does not sort by time as text
     IDS = "ids"  # JSON:API links or ids, one or many -> JSON list of ids as texts, sorted
     JSON = "json"  # any value -> JSON, as the service wrote it

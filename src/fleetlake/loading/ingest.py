@@ -78,6 +78,9 @@ def ingest(
     require_lists(accept_shrunk, names)
     require_rules(settings.retention)
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
+    for account in accounts[1:]:  # another service has no accounts of ours
+        ours = [e for e in readable[account.profile] if e.service is None]
+        readable[account.profile] = ours
     _require_service(accounts)
     refuse_demo_lake(settings)
     scope = Scope(

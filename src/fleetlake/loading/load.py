@@ -236,9 +236,9 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Mapping[str, StreamEn
         committed = run.lake.totals[endpoint.name]
         if committed.unconfirmed:
             error = list_shrank(endpoint, run.profile, committed)
-    except CredentialsRefused:
-        raise
     except FleetlakeError as failure:
+        if isinstance(failure, CredentialsRefused) and endpoint.service is None:
+            raise  # no other list of ours can be read either
         logger.debug("%s failed", endpoint.name, exc_info=True)
         error = failure
     except Exception as failure:  # a bug in one stream must not stop the others

@@ -6,11 +6,13 @@ end.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from urllib.parse import urlencode
 
 from fleetlake.decoding.arrow import Page
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
+from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Cursor, Endpoint, Walk, WindowFilters
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
@@ -83,8 +85,12 @@ def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str
     return dict(page.next)
 
 
-def window_parameters(window: WindowFilters, interval: Interval) -> dict[str, str]:
+def window_parameters(
+    window: WindowFilters, interval: Interval, *, kind: Kind = Kind.TIME
+) -> dict[str, str]:
     """Return the filters for the half-open interval, whichever bounds their operators include.
+
+    `kind` is that of the time that they compare.
 
     >>> from datetime import UTC
     >>> day = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
@@ -94,18 +100,25 @@ def window_parameters(window: WindowFilters, interval: Interval) -> dict[str, st
     """
     parameters = {}
     if interval.start != BEGINNING:
-        parameters[window.start] = _bound(window.start, interval.start)
-    parameters[window.end] = _bound(window.end, interval.end)
+        start = interval.start - _MICROSECOND * window.is_start_excluded
+        parameters[window.start] = _bound(window.start, start, kind)
+    end = interval.end - _MICROSECOND * window.is_end_included
+    parameters[window.end] = _bound(window.end, end, kind)
     return parameters
 
 
-def _bound(parameter: str, instant: datetime) -> str:
-    """Return the filter's value; `__gt` and `__lte` bounds are one microsecond earlier."""
-    if parameter.endswith(("__gt", "__lte")):
-        instant -= _MICROSECOND
+def _bound(parameter: str, instant: datetime, kind: Kind) -> str:
+    """Return the value of a filter. An epoch time has six digits after its point at most."""
     if "timeuuid" in parameter:
         return smallest_at(instant)
+    if kind in _PER_SECOND:
+        ticks = (instant - _EPOCH) // _MICROSECOND
+        return f"{Decimal(ticks) * _PER_SECOND[kind] / 1_000_000:f}"
     return instant.isoformat(timespec="microseconds")
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND = {Kind.EPOCH_S: 1, Kind.EPOCH_MS: 1_000}
 
 
 def _highest_id(endpoint: Endpoint, page: Page) -> str | None:

@@ -28,9 +28,12 @@ async def read_pages(
     fails permanently, CursorStuck for too many empty pages. Pages already yielded stay valid.
     """
     size = "limit" if endpoint.api is Api.V2 else "page[size]"
+    if endpoint.service:
+        size = endpoint.service.page_size_parameter
     fixed = {size: str(endpoint.page_size), **endpoint.parameters}
     if endpoint.window and interval:
-        fixed |= window_parameters(endpoint.window, interval)
+        kind = endpoint.column(str(endpoint.window_column)).kind
+        fixed |= window_parameters(endpoint.window, interval, kind=kind)
     if endpoint.fan_out:
         fixed[endpoint.fan_out.parameter] = ",".join(map(str, partitions))
     expires_at = interval.start + endpoint.retention if interval and endpoint.retention else None
@@ -47,6 +50,7 @@ async def read_pages(
             api=endpoint.api,
             counted_as=endpoint.counted_as,
             expires_at=expires_at,
+            service=endpoint.service,
         )
         position = next_position(endpoint, page, seen, redact=client.without_keys)
         empty = 0 if page.count else empty + 1

@@ -23,7 +23,8 @@ from urllib.request import getproxies
 import httpx
 import orjson
 
-from fleetlake.endpoints.model import Api
+from fleetlake.endpoints import own_services
+from fleetlake.endpoints.model import Api, Service
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,
@@ -35,6 +36,7 @@ from fleetlake.errors import (
     Unreachable,
     WriteUnknown,
 )
+from fleetlake.machine.loopback import is_loopback
 from fleetlake.service.bodies import (
     ACCEPTED_CODINGS,
     BodyRefused,
@@ -49,6 +51,7 @@ from fleetlake.service.clock import Clock
 from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.retry import with_retries
 from fleetlake.service.shared_rate_limit import call_limit
+from fleetlake.service.translation import v2_page
 from fleetlake.settings import WRONG_KEYS, Settings
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import starred
@@ -121,15 +124,21 @@ class Client:
     def __init__(
         self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._roots = {Api.V2: settings.service_root(), Api.V3: settings.v3_root()}
+        services = own_services()
+        self._roots: dict[str, str | None] = {name: one.root for name, one in services.items()}
+        self._roots |= {Api.V2: settings.service_root(), Api.V3: settings.v3_root()}
         keys = settings.keys()
         token = settings.v3_token.get_secret_value()
         bearer = {"Authorization": f"Bearer {token}", "Accept": V3, "Content-Type": V3}
-        self._headers = {
+        tokens = {name: one.get_secret_value() for name, one in settings.service_tokens.items()}
+        self._headers: dict[str, httpx.Headers] = {
             Api.V2: httpx.Headers({**_OF_ALL, **keys, "Accept": "application/json"}),
             Api.V3: httpx.Headers({**_OF_ALL, **bearer}),
         }
-        self._secrets = [*keys.values(), token]
+        for name in services:
+            given = {"Authorization": f"Bearer {tokens[name]}"} if name in tokens else {}
+            self._headers[name] = httpx.Headers({**_OF_ALL, **given, "Accept": "application/json"})
+        self._secrets = [*keys.values(), token, *tokens.values()]
         self._attempts = settings.retry_attempts
         self._answer_seconds = settings.timeout_seconds * ANSWER_FACTOR
         # Without retries a page is one response, and may take as long as one response.
@@ -141,7 +150,9 @@ class Client:
         )
         self._gate = Gate(settings.concurrency)
         # A proxy from the environment is for other hosts, not for this machine.
-        named = {} if settings.is_on_this_machine() else proxies()
+        is_local = settings.is_on_this_machine()
+        is_local = is_local and all(is_loopback(service.root) for service in services.values())
+        named = {} if is_local else proxies()
         has_proxy = bool(named)
         self._secrets += proxy_secrets(named.values())
         tls = tls_context(self._roots.values(), has_proxy=has_proxy)
@@ -181,11 +192,13 @@ class Client:
         api: Api = Api.V2,
         counted_as: str | None = None,
         expires_at: datetime | None = None,
+        service: Service | None = None,
     ) -> Answer:
         """Return the result of `read` for the response body of `path`, relative to the API's root.
 
         `counted_as` is what its requests count as, by default the path. `expires_at` is when the
-        service deletes the records; the most urgent calls go first. `read` may raise
+        service deletes the records; the most urgent calls go first. With `service`, the path is
+        one of another service, and `read` gets its response as a page of v2. `read` may raise
         PageUnreadable, which is retried like a lost connection. Raises: ServiceError when retries
         end or cannot help.
         """
@@ -196,8 +209,8 @@ class Client:
             self.retries[name] += bool(failures)
             try:
                 async with self._turn(deadline, expires_at):
-                    response = await self._ask(path, parameters, api, name)
-                return self._read(response, read)
+                    response = await self._ask(path, parameters, api, name, service)
+                return self._read(response, read, service)
             except ServiceError as error:
                 failures.append(error)
                 raise
@@ -210,17 +223,24 @@ class Client:
             async with deadline.timeout:
                 return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
-            raise self._too_late(f"{self._roots[api]}{path}", failures) from None
+            root = self._roots[service.name if service else api]
+            raise self._too_late(f"{root}{path}", failures) from None
 
-    def _read(self, response: httpx.Response, read: Callable[[bytes], Answer]) -> Answer:
+    def _read(
+        self, response: httpx.Response, read: Callable[[bytes], Answer], service: Service | None
+    ) -> Answer:
         """Return what `read` makes of a good response, and note its date."""
         try:
             # Not in a thread: the next responses arrive in the meantime anyway, and passing
             # pages between threads took a seventh of a load's CPU time.
-            answer = read(response.content)
+            answer = read(v2_page(service, response) if service else response.content)
+        except Unreachable as error:
+            raise Unreachable(self.without_keys(error.what), remedy=error.remedy) from None
         except PageUnreadable as error:
             what = f"{self.without_keys(error.what)} It begins: {self.excerpt(response)}"
             raise PageUnreadable(what, remedy=error.remedy) from None
+        if service:
+            return answer  # the clocks of other services say nothing about ours
         self._has_answered = True
         if date := http_date(response.headers.get("date", "")):
             self.clock.read_date(date)
@@ -292,13 +312,19 @@ class Client:
         return expires_at.timestamp() if is_soon else NOT_URGENT
 
     async def _ask(
-        self, path: str, parameters: Mapping[str, str], api: Api, name: str
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        api: Api,
+        name: str,
+        service: Service | None,
     ) -> httpx.Response:
-        url = f"{self._roots[api]}{path}"
+        asked = service.name if service else api
+        url = f"{self._roots[asked]}{path}"
         self.calls[name] += 1
         began = time.monotonic()
         # Built here and not by httpx's client, which parses each address twice for this.
-        request = httpx.Request("GET", url, params=parameters, headers=self._headers[api])
+        request = httpx.Request("GET", url, params=parameters, headers=self._headers[asked])
         try:
             async with asyncio.timeout(self._answer_seconds):
                 response = await self._answer(request)
@@ -309,7 +335,7 @@ class Client:
         if response.status_code == httpx.codes.OK:
             self._gate.answered(path, began)
             return response
-        refusal = self._refusal(url, response, api)
+        refusal = self._refusal(url, response, api, service)
         if isinstance(refusal, Throttled):
             self._gate.refused(began)
             self.refusals[name] += 1
@@ -338,13 +364,19 @@ class Client:
             # for such circles, and 300 of them together.
             response.stream = _NO_STREAM
 
-    def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
+    def _refusal(
+        self, url: str, response: httpx.Response, api: Api, service: Service | None
+    ) -> ServiceError:
         """Return the error for a status other than 200."""
         status = response.status_code
         what = f"GET {url} returned {status}: {self.excerpt(response).rstrip('.')}."
         root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
+        if service:
+            root = f"root of [services.{service.name}]"
         if status == httpx.codes.UNAUTHORIZED:
             remedy = "Check FLEETLAKE_V3_TOKEN." if api is Api.V3 else WRONG_KEYS
+            if service:
+                remedy = f"Check FLEETLAKE_SERVICE_TOKENS__{service.name.upper()}."
             return CredentialsRefused(what, remedy=remedy)
         if status in _UNAVAILABLE:
             return EndpointUnavailable(

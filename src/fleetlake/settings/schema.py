@@ -98,7 +98,7 @@ WRONG_KEYS = (
 )
 
 SECRET_SETTINGS = frozenset(
-    {*KEY_SETTINGS, "v3_token", "dashboard_token", "mcp_token", "push_secrets"}
+    {*KEY_SETTINGS, "v3_token", "service_tokens", "dashboard_token", "mcp_token", "push_secrets"}
 )
 """Settings that are secrets; others, such as an address, may contain one."""
 
@@ -144,6 +144,11 @@ class Settings(BaseSettings):
     mgr_api_id: HeaderValue = Field(SecretStr(""), description="Id of the authorizing key")
     mgr_api_key: HeaderValue = Field(SecretStr(""), description="Authorizing key")
     v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token for v3")
+    service_tokens: dict[str, SecretStr] = Field(
+        {},
+        description="Bearer token of another service whose lists the project describes, e.g. "
+        "FLEETLAKE_SERVICE_TOKENS__TICKETS",
+    )
     profile: str = Field(
         DEFAULT_PROFILE,
         pattern=PROFILE_NAME,

@@ -1,0 +1,149 @@
+"""Lists of another service: described by files, they are loaded exactly once as ours are."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from fleetlake.endpoints import read_own
+from fleetlake.endpoints.endpoint_files import read_files
+from fleetlake.lake import open_lake
+from fleetlake.loading.ingest import ingest
+from fleetlake.loading.outcome import Outcome
+from tests.support.sim import NOW, Sim
+from tests.support.tickets import ENDPOINT_FILE, TOKEN, Tickets
+
+NAMES = ("ticket_list", "ticket_visits")
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+@pytest.fixture
+def tickets(sim: Sim, tmp_path, monkeypatch) -> Iterator[Tickets]:
+    """Stand in a project that describes the second service."""
+    (tmp_path / "fleetlake.toml").touch()
+    (tmp_path / "endpoints").mkdir()
+    (tmp_path / "endpoints" / "tickets.toml").write_text(ENDPOINT_FILE)
+    monkeypatch.chdir(tmp_path)
+    opened = int(NOW.timestamp()) - 100
+    return Tickets(
+        sim.transport,
+        tickets=[{"number": f"T{n}", "router": n, "opened": opened + n} for n in range(8)],
+        visits=[
+            {"visit": f"V{n}", "at": ms(NOW - timedelta(hours=n)), "by": "Jo"} for n in range(1, 9)
+        ],
+    )
+
+
+def load(sim: Sim, tickets: Tickets, **more: object) -> list[Outcome]:
+    settings = sim.settings(service_tokens={"tickets": TOKEN}, retry_seconds=0, **more)
+    return ingest(settings, NAMES, transport=tickets)
+
+
+def rows(sim: Sim, sql: str) -> list[tuple]:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return lake.rows(sql)
+
+
+def test_its_lists_are_loaded_page_by_page_and_once(sim, tickets):
+    first = load(sim, tickets)
+    second = load(sim, tickets)
+
+    assert [outcome.added for outcome in first] == [8, 8]
+    assert [(outcome.added, outcome.changed) for outcome in second] == [(0, 0)] * 2
+    assert rows(sim, "select count(*), count(distinct number) from raw.ticket_list") == [(8, 8)]
+    assert rows(sim, "select min(opened) from raw.ticket_list") == [(NOW - timedelta(seconds=100),)]
+    held = rows(sim, 'select visit, "at", _extra->>$$by$$ from raw.ticket_visits order by visit')
+    assert held == [(f"V{n}", NOW - timedelta(hours=n), "Jo") for n in range(1, 9)]
+
+
+def test_a_changed_ticket_has_two_versions_and_a_closed_one_ends(sim, tickets):
+    load(sim, tickets)
+    tickets.tickets[3]["router"] = 77
+    del tickets.tickets[7]
+    load(sim, tickets)
+
+    versions = rows(
+        sim, "select number, count(*) from raw.ticket_list group by all having count(*) > 1"
+    )
+    assert versions == [("T3", 2)]
+    ended = rows(sim, "select number from raw.ticket_list where valid_to is not null order by 1")
+    assert ended == [("T3",), ("T7",)]
+
+
+def test_a_window_is_asked_in_the_services_own_times_and_operators(sim, tickets):
+    load(sim, tickets)
+    sim.advance(3600)
+    tickets.visits.append({"visit": "V0", "at": ms(NOW) + 1})
+    tickets.asked.clear()
+
+    [_, visits] = load(sim, tickets)
+
+    assert visits.added == 1
+    [asked] = [r for r in tickets.asked if r.url.path == "/v1/visits"][:1]
+    until = float(asked.url.params["to"])
+    assert abs(until - ms(NOW + timedelta(hours=1))) < 120_000
+    assert float(asked.url.params["from"]) < ms(NOW)
+
+
+def test_an_error_with_status_200_fails_the_stream_and_shows_no_token(sim, tickets):
+    tickets.failures = 100
+
+    outcomes = load(sim, tickets)
+
+    assert all("returned 200 with an error" in str(outcome.error) for outcome in outcomes)
+    assert not any(TOKEN in str(outcome.error) for outcome in outcomes)
+    assert rows(sim, "select count(*) from raw.ticket_list") == [(0,)]
+
+
+def test_a_wrong_token_names_its_setting(sim, tickets):
+    settings = sim.settings(service_tokens={"tickets": "wrong"}, retry_seconds=0)
+
+    outcomes = ingest(settings, NAMES, transport=tickets)
+
+    assert all("FLEETLAKE_SERVICE_TOKENS__TICKETS" in str(outcome.error) for outcome in outcomes)
+
+
+def test_the_keys_of_the_first_service_never_go_to_the_second(sim, tickets):
+    load(sim, tickets)
+
+    keys = {"portal-key", "admin-key", "simulator-token"}
+    assert tickets.asked
+    for request in tickets.asked:
+        assert not any(key in value for key in keys for value in request.headers.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('records = ["result", "items"]', 'record = ["x"]', "3: there is no key record."),
+        ("https://tickets.example/v1", "http://tickets.example/v1", "2: root: plain http exposes"),
+        (
+            'api = "tickets"',
+            'api = "tikets"',
+            "there is no service 'tikets'. Did you mean tickets?",
+        ),
+        ('window = ["from >", "to <="]', 'window = ["from", "to"]', "a lower and an upper bound"),
+        ("[services.tickets]", "[services.v2]", "'v2' is no name for a service"),
+    ],
+)
+def test_a_service_that_is_described_wrongly_is_named(tmp_path, old, new, fault):
+    file = tmp_path / "tickets.toml"
+    file.write_text(ENDPOINT_FILE.strip().replace(old, new, 1))
+
+    _, faults = read_own([file])
+
+    assert any(fault in str(one) for one in faults), [*map(str, faults)]
+
+
+def test_a_file_may_use_a_service_that_another_describes(tmp_path):
+    services, lists = ENDPOINT_FILE.strip().split("\n\n", 1)
+    (tmp_path / "a.toml").write_text(lists)
+    (tmp_path / "b.toml").write_text(services)
+
+    found, faults = read_files([tmp_path / "a.toml", tmp_path / "b.toml"])
+
+    assert faults == []
+    assert {one.endpoint.service.root for one in found} == {"https://tickets.example/v1/"}
