@@ -30,7 +30,8 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
-from fleetlake.service.client import Client, tls_context
+from fleetlake.service.client import Client
+from fleetlake.service.route import tls_context
 from fleetlake.settings import Settings
 
 KEYS = {

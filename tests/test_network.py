@@ -21,8 +21,8 @@ from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.machine.io_faults import io_fault, not_writable
 from fleetlake.service import rate_limit as ratelimit
-from fleetlake.service.client import proxies, proxy_secrets, tls_context
 from fleetlake.service.rate_limit import CallLimit
+from fleetlake.service.route import proxies, proxy_secrets, tls_context
 from fleetlake.text.redaction import starred
 
 HTTPS = ["https://svc.example/"]

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from fleetlake.endpoints import read_own
+from fleetlake.endpoints import forget_own, read_own
 from fleetlake.endpoints.endpoint_files import read_files
+from fleetlake.endpoints.relations import Thing
+from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
+from fleetlake.privacy.erase import erase
 from tests.support.sim import NOW, Sim
 from tests.support.tickets import ENDPOINT_FILE, TOKEN, Tickets
 
@@ -113,6 +117,26 @@ def test_the_keys_of_the_first_service_never_go_to_the_second(sim, tickets):
     assert tickets.asked
     for request in tickets.asked:
         assert not any(key in value for key in keys for value in request.headers.values())
+
+
+def test_a_device_is_erased_from_its_lists_and_not_while_one_is_described_nowhere(sim, tickets):
+    load(sim, tickets)
+    sim.ingest("routers", transport=tickets)
+    router = int(sim.truth("routers")[0]["id"])
+    tickets.tickets[2]["router"] = router
+    load(sim, tickets)
+    file = Path("endpoints/tickets.toml")
+    text = file.read_text()
+
+    file.unlink()
+    forget_own()
+    with pytest.raises(LakeError, match=r"raw\.ticket_list has rows"):
+        erase(sim.settings(), [(Thing.ROUTER, router)])
+    file.write_text(text)
+    forget_own()
+    erase(sim.settings(), [(Thing.ROUTER, router)])
+
+    assert rows(sim, f"select * from raw.ticket_list where router_id = {router}") == []
 
 
 @pytest.mark.parametrize(

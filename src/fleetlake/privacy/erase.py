@@ -30,7 +30,7 @@ from fleetlake.lake.erasure import (
     erase_rows,
     erased_things,
 )
-from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
+from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure, require_described
 from fleetlake.lake.locks import Patience, commit_lock, open_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
@@ -206,8 +206,10 @@ def _journals_elsewhere(settings: Settings) -> Iterator[OutletReceipt]:
 def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:
     """Return what to erase. Raises: UsageError for a thing of which the lake has never held a row.
 
-    One that was erased before is known by its tombstone.
+    One that was erased before is known by its tombstone. Raises: LakeError for a list that is
+    described nowhere.
     """
+    require_described(lake)
     tombstones = read_tombstones(lake)
     for thing, id_ in wanted:
         if not tombstones.has(thing, id_) and not is_held(lake, thing, id_):
