@@ -86,6 +86,7 @@ def test_an_own_list_has_what_its_file_says_and_defaults_for_the_rest(project):
     ("text", "fault"),
     [
         ("[a]\nabout = 'A.'\npth = 'x'", "3: there is no key pth. Did you mean path?"),
+        ("[a]\nabout = 'A.'\nkey = []", "3: key is empty."),
         ("[a]\nkind = 'latest'", "1: about is missing."),
         ("[a]\nabout = 'A.'\nkind = 'update'", "3: kind should be 'append'"),
         ("[a]\nabout = 'A.'\nkind = 'append'", "1: a: kind append needs event_time"),

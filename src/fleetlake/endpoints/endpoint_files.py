@@ -389,6 +389,8 @@ def _in_words(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
             what += f"It takes {', '.join(known)}."
         elif fault["type"] == "missing":
             what = f"{where} is missing."
+        elif fault["type"] == "too_short":
+            what = f"{where} is empty."
         elif fault["type"] == "string_pattern_mismatch":
             what = f"{where} has characters that are not allowed there."
         else:

@@ -328,7 +328,7 @@ def filter_works(
     """
     try:
         was, now = (is_met(field, operator, bound, records) for records in (before, after))
-    except ValueError:
+    except (ValueError, TypeError):
         return False
     kept = [record for record, meets in zip(before, was, strict=True) if meets]
     is_full = len(after) >= TRIAL

@@ -75,8 +75,10 @@ def proposed_key(learned: Learned, columns: Sequence[Field]) -> list[str] | None
 
 def _columns(learned: Learned, name: str) -> tuple[list[Field], list[str]]:
     """Return the fields that can be columns, and the others in words."""
-    found, unused, names = list[Field](), list[str](), set[str]()
+    found, unused = list[Field](), list[str]()
     fields, required = [*learned.fields], learned.required
+    names = {f"{one}_ids" if many else f"{one}_id" for one, many in _relations(learned).items()}
+    names |= {"id", "links_self"} if learned.api is Api.V3 else set()
     if required and required.field is None and learned.api is Api.V2:
         fields.insert(0, Field(name=required.thing, kind=Kind.RELATION))
     for seen in fields:
@@ -171,15 +173,20 @@ def _walking(learned: Learned) -> Iterator[str]:
         yield f"page_size = {learned.page_size}"
 
 
-def _related(learned: Learned) -> Iterator[str]:
+def _relations(learned: Learned) -> dict[str, bool]:
+    """Return the relationships of JSON:API records, and whether they are to-many."""
     if learned.api is not Api.V3:
-        return
-    found = dict(relationships(learned.records))
+        return {}
+    found = {name: bool(is_many) for name, is_many in relationships(learned.records)}
     if learned.required and not learned.required.field:
         found[learned.required.thing] = False
-    named = {name: is_many for name, is_many in found.items() if NAME.fullmatch(name)}
+    return {name: is_many for name, is_many in found.items() if NAME.fullmatch(name)}
+
+
+def _related(learned: Learned) -> Iterator[str]:
+    found = _relations(learned)
     for key, wanted in (("related", False), ("related_many", True)):
-        if names := [name for name, is_many in named.items() if bool(is_many) is wanted]:
+        if names := [name for name, is_many in found.items() if is_many is wanted]:
             yield f"{key} = {json.dumps(names)}"
 
 
@@ -195,7 +202,8 @@ def _per(required: Filter, name: str, columns: Sequence[Field]) -> Iterator[str]
 
 def _partition(required: Filter, columns: Sequence[Field]) -> str:
     """Return the column that holds the id of the required filter."""
-    own = next((f.column for f in columns if f.name == (required.field or "")), None)
+    name = (required.field or "").removeprefix("attributes.")
+    own = next((f.column for f in columns if f.name == name), None)
     return own or f"{required.thing}_id"
 
 
