@@ -15,7 +15,7 @@ from fleetlake.cli import app
 from fleetlake.decoding.field_kinds import Field, observed_fields, relationships
 from fleetlake.endpoints import ENDPOINTS, forget_own
 from fleetlake.endpoints.columns import Kind
-from fleetlake.endpoints.endpoint_files import read_file
+from fleetlake.endpoints.endpoint_files import read_files
 from fleetlake.endpoints.model import Api, Endpoint, FanOut, Walk
 from fleetlake.errors import EndpointUnavailable, SettingsError, UsageError
 from fleetlake.reading.probe import Learned, filter_works, probe_list
@@ -80,7 +80,7 @@ def learned(sim: Sim) -> dict[str, Learned]:
 def proposed(folder: Path, text: str) -> Endpoint:
     file = folder / "proposed.toml"
     file.write_text(text)
-    [one], faults = read_file(file)
+    [one], faults = read_files([file])
     assert faults == []
     return one.endpoint
 

@@ -61,7 +61,8 @@ def list_endpoints(output: FormatOption = OutputFormat.TABLE) -> None:
         row = one.endpoint
         kind = "latest" if row.mode is Mode.UPSERT and row.is_snapshot else str(row.mode)
         schedule = str(group_of(row)) if row.is_requested else None
-        rows.append((name, str(row.api), kind, schedule, source, row.about))
+        api = row.service.name if row.service else str(row.api)
+        rows.append((name, api, kind, schedule, source, row.about))
     if output is OutputFormat.TABLE:
         console().print(table("", FIELDS, rows))
     else:
@@ -150,6 +151,7 @@ def probe(
     a router, it is found; otherwise name one with --per.
     """
     from fleetlake.endpoints import ENDPOINTS
+    from fleetlake.endpoints.endpoint_files import SERVICES
     from fleetlake.endpoints.model import Api
     from fleetlake.reading.probe import probe_list
     from fleetlake.reading.proposal import proposed_file
@@ -162,7 +164,7 @@ def probe(
     if out is not None and out.exists():
         raise UsageError(f"{out} exists.", remedy="Choose another file, or move it away.")
     learned = probe_list(settings, path, api=chosen, pages=pages, per=per)
-    text = proposed_file(learned, taken=ENDPOINTS)
+    text = proposed_file(learned, taken={SERVICES, *ENDPOINTS})
     if out is None:
         machine_output().write(text)
         return
