@@ -22,7 +22,7 @@ from fleetlake.reading.probe import Learned, filter_works, probe_list
 from fleetlake.reading.proposal import proposed_file
 from fleetlake.settings import load_settings
 from tests.support.cases import REQUESTED
-from tests.support.consoles import console_commands, runnable
+from tests.support.consoles import BLOCK, console_commands, runnable
 from tests.support.processes import environment, service
 from tests.support.sim import Sim, new_sim
 from tools.site_pages import DOCS
@@ -223,28 +223,70 @@ def test_a_filter_that_all_records_met_before_proves_nothing():
     assert not filter_works(Field(name="id", kind=Kind.INTEGER), "gt", 3, page, page)
 
 
-class Careless(httpx.AsyncBaseTransport):
-    """A service that ignores filters and orders, as some do."""
+class Between(httpx.AsyncBaseTransport):
+    """What stands between a probe and the simulator, and makes it another service."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
-        self._inner = inner
+    def __init__(self, sim: Sim) -> None:
+        self._inner = sim.transport
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        kept = [
-            (n, v) for n, v in parse_qsl(request.url.query.decode()) if n in {"limit", "offset"}
-        ]
-        url = request.url.copy_with(query=urlencode(kept).encode())
+    async def forward(self, request: httpx.Request, query: dict[str, str]) -> httpx.Response:
+        url = request.url.copy_with(query=urlencode(query).encode())
         return await self._inner.handle_async_request(
             httpx.Request(request.method, url, headers=request.headers)
         )
 
 
+class Careless(Between):
+    """A service that ignores filters and orders, as some do."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        query = dict(parse_qsl(request.url.query.decode()))
+        return await self.forward(request, {n: query[n] for n in ("limit", "offset") if n in query})
+
+
+class Demanding(Between):
+    """A service that requires one network for each call."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        query = dict(parse_qsl(request.url.query.decode()))
+        if query.get("filter[exchange_network]") in {None, "exchange-1,exchange-2"}:
+            errors = [{"detail": "filter[exchange_network] is required"}]
+            return httpx.Response(409, json={"errors": errors})
+        return await self.forward(request, query)
+
+
 @pytest.mark.parametrize("path", ["routers", "failovers", "router_alerts"])
 def test_a_filter_that_the_service_ignores_is_not_proposed(sim, path):
-    found = probe_list(sim.settings(), path, api=Api.V2, transport=Careless(sim.transport))
+    found = probe_list(sim.settings(), path, api=Api.V2, transport=Careless(sim))
 
     assert (found.order_by, found.window) == (None, None)
     assert found.cursor in {(Walk.OFFSET, "offset"), None}
+
+
+def test_a_filter_of_an_unknown_list_is_asked_for_and_then_described(sim, tmp_path):
+    def asked(**more: str) -> Learned:
+        settings, path = sim.settings(), "beta/exchange_sites"
+        return probe_list(settings, path, api=Api.V3, transport=Demanding(sim), **more)
+
+    with pytest.raises(UsageError, match=r"exchange_network\] is required.*--per NAME=ID"):
+        asked()
+    row = proposed(
+        tmp_path, proposed_file(asked(per="exchange_network=exchange-1,exchange-2"), taken=())
+    )
+
+    assert part(row, "fan_out") == (
+        *("filter[exchange_network]", "exchange_networks", "exchange_network", 1, False),
+    )
+
+
+def test_the_guides_files_are_valid(tmp_path):
+    page = (DOCS / "how-to" / "own-endpoints.md").read_text("utf-8")
+    for block in BLOCK.finditer(page):
+        if block["kind"] == "toml":
+            (tmp_path / "guide.toml").write_text(block["text"])
+            found, faults = read_files([tmp_path / "guide.toml"])
+
+    assert (len(found), faults) == (1, [])
 
 
 def test_a_filter_may_be_given_with_its_ids(sim, tmp_path):

@@ -24,7 +24,13 @@ from fleetlake.decoding.values import json_text, link_query, read_value, relatio
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import PARAMETER, PATH
-from fleetlake.endpoints.model import MAX_RECORDS_PER_PAGE, MAX_RECORDS_PER_V3_PAGE, Api, Walk
+from fleetlake.endpoints.model import (
+    MAX_IDS_PER_CALL,
+    MAX_RECORDS_PER_PAGE,
+    MAX_RECORDS_PER_V3_PAGE,
+    Api,
+    Walk,
+)
 from fleetlake.endpoints.vocabulary import VOCABULARY
 from fleetlake.errors import (
     CredentialsRefused,
@@ -245,12 +251,11 @@ class _List:
         """
         for word in re.findall(r"[\w\[\]]+", refusal.what.partition("returned")[2]):
             source = ENDPOINTS.get(f"{thing_of(word)}s")
-            if source is None or source.path.strip("/") == self._path.strip("/"):
+            if source is None or source.api is not self._api or source.service:
                 continue
-            sized = {_SIZE_NAMES[source.api]: "100" if source.api is Api.V2 else "50"}
-            page = await self._client.get(source.path, sized, read_answer, api=source.api)
-            ids = tuple(str(one["id"]) for one in page.records if isinstance(one, dict))
-            if ids:
+            sized = {_SIZE_NAMES[self._api]: str(min(_SIZES[self._api], MAX_IDS_PER_CALL))}
+            page = await self._client.get(source.path, sized, read_answer, api=self._api)
+            if ids := tuple(str(value_at(one, source.key[0])) for one in page.records):
                 return Filter(parameter=word, ids=ids, takes_many=True)
         raise UsageError(
             f"The service refused the list without a filter: {refusal.what}",
