@@ -145,6 +145,9 @@ crash-test: $(READY)  ## Kill ingest and maintain in turn, N times (make crash-t
 broken-test: $(READY)  ## Ingest twice at once while 30% of the responses are broken (SEED=5), and compare with the truth
 	@CRASH_TEST_SEED=$(or $(SEED),5) $(BIN)/python -m pytest -q -s tests/test_crash.py -k broken_responses
 
+test-questions: $(READY)  ## Ask 120 questions by the tools of assistants of simulated worlds (make test-questions SEEDS="1 2 3"), and compare with the truth
+	@QUESTION_SEEDS="$(or $(SEEDS),1 2 3)" $(BIN)/python -m pytest -q tests/marts/test_asked_questions.py
+
 power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth (needs cc)
 	@POWER_TEST_CUTS=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/power
 

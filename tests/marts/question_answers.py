@@ -287,7 +287,7 @@ def security_events(world: World) -> Rows:
     ]
 
 
-def _changes(world: World) -> Rows:
+def log_changes(world: World) -> Rows:
     """Return the activities that changed something."""
     others = ("login", "logout", "login failed", "request", "report")
     return [
@@ -299,7 +299,7 @@ def changes_this_week(world: World) -> Rows:
     """Return who changed what within the last seven days: a person, or a router itself."""
     routers = {str(key): name for key, name in named(world, "routers").items()}
     found = []
-    for one in _changes(world):
+    for one in log_changes(world):
         actor, thing = one["actor"], one["object"]
         at, is_router = instant(one["action"]["timestamp"]), thing["type_name"] == "router"
         names = routers if is_router else _group_names(world, at)
@@ -324,7 +324,7 @@ def _group_names(world: World, at: datetime) -> dict[str, str]:
 
 def changes_by_person(world: World) -> Rows:
     """Count the changes of each user."""
-    people = [one["actor"] for one in _changes(world)]
+    people = [one["actor"] for one in log_changes(world)]
     emails = (one["email"] for one in people if one.get("email"))
     return counted(emails, "actor_email", count="changes")
 

@@ -100,6 +100,9 @@ def _is_met(answer: Record, expected: Record) -> bool:
 class World:
     """A fleet at the end of its days, the lake that was loaded from it, and the truth about it."""
 
+    unsettled = MINUTE
+    """How long an event may be invisible."""
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.now = folder, NOW
         self.sim = new_sim(
@@ -174,7 +177,7 @@ class World:
         """Return the truth about a resource or cause, without what no load could see."""
         records = self.sim.truth(name)
         if name in EVENT_TIMES:
-            settled = self.now - MINUTE
+            settled = self.now - self.unsettled
             records = [r for r in records if instant(_event_time(r)) < settled]
         if name == "historical_locations":
             since = self.now - BROKEN

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.semantic_layer import CallersParameter, MetricQuery, compile_metrics
 from tests.marts import question_answers as lists
 from tests.marts import question_batteries as batteries
 from tests.marts import question_links as links
@@ -118,105 +117,6 @@ VIEWS: dict[str, Callable[[World, Rows], Rows]] = {
 """What of an answer is compared, if not the answer itself."""
 
 
-METRICS: dict[str, tuple[MetricQuery, str]] = {
-    "How available was the primary WAN this month, site by site?": (
-        MetricQuery(
-            metrics=("primary_availability_pct",), by=("router",), since=CallersParameter("month")
-        ),
-        "*, round(primary_availability_pct, 3) as available_pct",
-    ),
-    "What did backups cost, by carrier?": (
-        MetricQuery(
-            metrics=("failovers", "failover_s", "backup_bytes", "failover_cost"),
-            by=("carrier",),
-            grain="month",
-        ),
-        """
-        *, month as month_date, failovers as episodes, round(failover_s / 3600, 1) as hours,
-        round(backup_bytes / 1e9, 3) as gigabytes, failover_cost as cost
-        """,
-    ),
-    "How many alerts of each type were there?": (
-        MetricQuery(metrics=("alerts",), by=("alert_type",)),
-        "*",
-    ),
-    "What does the fleet consist of?": (
-        MetricQuery(metrics=("devices", "online_devices"), by=("account", "product")),
-        "*, online_devices as online",
-    ),
-    "How many devices are online, and how many offline?": (
-        MetricQuery(metrics=("devices",), by=("connection_state",)),
-        "*",
-    ),
-    "How many devices does each account have?": (
-        MetricQuery(metrics=("devices",), by=("account",)),
-        "*",
-    ),
-    "What was each site's uptime, and how much of it did backups give?": (
-        MetricQuery(
-            metrics=("availability_pct", "backup_s", "offline_s", "unknown_s"), by=("router",)
-        ),
-        """
-        router_name, round(availability_pct, 3) as up_pct,
-        round(backup_s / 3600, 1) as hours_on_backup, round(offline_s / 3600, 1) as hours_offline,
-        round(unknown_s / 3600, 1) as hours_unknown
-        """,
-    ),
-    "Which alert types are mostly noise?": (
-        MetricQuery(metrics=("alerts", "alert_repeat_pct", "alerting_devices"), by=("alert_type",)),
-        "*, alert_repeat_pct as repeat_pct, alerting_devices as devices",
-    ),
-    "What causes failovers?": (
-        MetricQuery(metrics=("failovers", "median_failover_s"), by=("cause_type", "cause_reason")),
-        "*, failovers as episodes, round(median_failover_s) as median_s",
-    ),
-    "How many failovers were there, by month?": (
-        MetricQuery(metrics=("failovers",), grain="month"),
-        "*, month as month_date",
-    ),
-    "How many changes did each person make?": (
-        MetricQuery(metrics=("changes",), by=("actor_email",)),
-        "*",
-    ),
-    "How fast did each vehicle drive at most?": (
-        MetricQuery(metrics=("top_speed_kmh",), by=("router",)),
-        "*, round(top_speed_kmh) as kmh",
-    ),
-    "How many devices of each product are there?": (
-        MetricQuery(metrics=("devices",), by=("product",)),
-        "*",
-    ),
-    "Which routers failed over, and how often?": (
-        MetricQuery(metrics=("failovers",), by=("router",)),
-        "*",
-    ),
-    "How much data went over backups?": (
-        MetricQuery(metrics=("backup_bytes",)),
-        "backup_bytes as bytes",
-    ),
-    "How much data did the fleet move in each month, and is the month complete?": (
-        MetricQuery(metrics=("used_bytes",), grain="month"),
-        "month as month_date, used_bytes as bytes, false as is_complete",
-    ),
-    "How much data moves each day, by carrier?": (
-        MetricQuery(metrics=("used_bytes",), by=("carrier",), grain="day"),
-        "*, day as usage_date, round(used_bytes / 1e9, 2) as gigabytes",
-    ),
-    "How many batteries are there?": (MetricQuery(metrics=("batteries",)), "*"),
-    "How many devices does each group have?": (
-        MetricQuery(metrics=("devices",), by=("group",)),
-        "*",
-    ),
-}
-"""Questions that metrics answer, too: which, and the columns of the answer."""
-
-SAID = {
-    "How many changes did each person make?": "actor_email is not null",
-    "How much data moves each day, by carrier?": "carrier is not null",
-}
-"""Which rows of a metric the question is about, if not all."""
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Return the simulated world at its end, loaded and built."""
@@ -247,23 +147,6 @@ def test_the_answer_is_what_happened_in_the_simulated_world(world, lake, questio
     answer = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
     answer = VIEWS.get(question, lambda _, rows: rows)(world, answer)
-
-    assert differences(answer, TRUTH[question](world)) == []
-
-
-@pytest.mark.parametrize("question", METRICS)
-def test_metrics_say_what_happened_in_the_simulated_world(world, lake, question):
-    asked_for, columns = METRICS[question]
-    compiled = compile_metrics(asked_for)
-
-    month = f"date '{world.now:%Y-%m-01}'"
-    found = lake.execute(
-        f"with found as ({compiled.sql.replace('$month', month)}) "
-        f"select {columns} from found where {SAID.get(question, 'true')}",
-        dict(compiled.parameters),
-    )
-    names = [column for column, *_ in found.description or ()]
-    answer = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
     assert differences(answer, TRUTH[question](world)) == []
 
