@@ -66,6 +66,10 @@ def lake(built):
         yield opened
 
 
+def tables(found):
+    return found.proof.tables
+
+
 def rows(lake, *names, **asked):
     return lake.metric(*names, **asked).pl().rows()
 
@@ -101,6 +105,39 @@ def test_days_are_utc_days_from_the_first_to_before_the_last(lake):
 def test_what_is_known_by_month_is_asked_for_by_month(lake):
     assert rows(lake, "lines_over_cap", grain="month", since="2026-11-01") == []
     assert MetricPanel(metrics=("lines_over_cap",)).applied({"from": 1, "group": 2}) == ["group"]
+
+
+def test_sql_reads_a_metric_as_a_table_with_its_dimensions_and_range(lake):
+    found = lake.sql(
+        "with x as (from metrics.alerts(by := 'carrier, group', grain => 'day', until := "
+        "'2026-11-03')) select x.*, a.availability_pct, 'é metrics.nonsense(' as text"
+        " from x join METRICS.availability_pct(by := 'carrier') as a using (carrier) -- metrics.y("
+    )
+
+    assert found.pl().rows() == [
+        (date(2026, 11, 1), "Red", "north", 3, pytest.approx(100 * 60 / 110), "é metrics.nonsense(")
+    ]
+    assert found.proof.tables == tables(lake.metric("alerts", "availability_pct", by="carrier"))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("nonsense()", "There is no metric 'nonsense'"),
+        ("alerts(by := 'colour')", "There is no dimension 'colour'"),
+        ("alerts(by := carrier)", "metrics.alerts has arguments that cannot be read"),
+        ("alerts(by := 'carrier' or 1)", "metrics.alerts has arguments that cannot be read"),
+        ("alerts(only := 'x')", "metrics.alerts has arguments that cannot be read"),
+        ("alerts(since := '1'' or ''1''=''1')", "cannot be read"),
+        ("alerts(since := '30d')", "'30d' is not a day"),
+        ("alerts(", "syntax error"),
+    ],
+)
+def test_a_wrong_call_of_a_metric_in_sql_is_said_in_words(lake, call, what):
+    with pytest.raises(UsageError) as problem:
+        lake.sql(f"from metrics.{call}")
+
+    assert what in str(problem.value)
 
 
 def test_metrics_of_two_marts_stand_in_one_row_also_where_a_dimension_is_null(lake):

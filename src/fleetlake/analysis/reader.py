@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self, cast
 import duckdb
 
 from fleetlake.analysis.frames import MetricRows, OpenRelation, Selection, Table, described
+from fleetlake.analysis.metric_calls import with_metrics
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import READ_HISTORY, UNCHECKED, may_read_history
@@ -236,8 +237,11 @@ class LakeReader:
     def sql(self, query: str, parameters: object = None) -> Selection:
         """Return the rows of one query; `?` in it stand for parameters. Nothing is read yet.
 
+        It may read metrics: `from metrics.failovers(by := 'carrier')`.
+
         Raises: UsageError for a statement that is not a query, or that DuckDB rejects.
         """
+        query = with_metrics(query)
         with self._source.cursor() as cursor:
             if may_read_history(query):
                 cursor.execute(READ_HISTORY)

@@ -16,6 +16,7 @@ import duckdb
 import orjson
 
 from fleetlake.analysis.frames import Selection
+from fleetlake.analysis.metric_calls import with_metrics
 from fleetlake.analysis.reader import LakeReader, ReadSource, Schema
 from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.relations import Thing
@@ -114,9 +115,10 @@ class Answers:
 
     def query(self, sql: str, rows: int = 200) -> Answer:
         """Return the rows of one SELECT of an assistant."""
+        sql = with_metrics(_text(sql))
         with self._one_at_a_time:
             with self._source.cursor() as cursor:
-                for statement in cursor.extract_statements(_text(sql)):
+                for statement in cursor.extract_statements(sql):
                     require_reading(cursor, statement, sql)
             return self._answer(self._reader.sql(sql), sql, rows)
 

@@ -63,15 +63,17 @@ def query(
 
     Schemas: raw (one table per endpoint; those with valid_to hold every version of a record),
     current (the records of these as they are now, e.g. current.batteries), staging, marts, meta
-    (what was loaded, and when).
+    (what was loaded, and when). Metrics: from metrics.failovers(by := 'carrier', grain := 'day').
     """
     import duckdb
 
+    from fleetlake.analysis.metric_calls import with_metrics
     from fleetlake.cli.interrupts import leave, on_ctrl_c
     from fleetlake.lake import open_lake
     from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
+    sql = with_metrics(sql)
     settings = load_settings()
     is_guarded = csv_guard or settings.csv_guard
     form = proof_format(proof, output)

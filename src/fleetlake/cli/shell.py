@@ -118,10 +118,11 @@ def _run(lake: "Lake", screen: "Screen", sql: str) -> None:
     """Run one line of statements and print the results or the error."""
     import duckdb
 
+    from fleetlake.analysis.metric_calls import with_metrics
     from fleetlake.cli.query import failure
 
     try:
-        results = lake.run_user_sql(sql)
+        results = lake.run_user_sql(with_metrics(sql))
         while (fetched := _fetched(lake, results)) is not None:
             names, rows = fetched
             print_rows(screen, names, rows[:MAX_ROWS])
