@@ -156,11 +156,16 @@ class FileFault:
 
 @dataclass(frozen=True, kw_only=True)
 class Defined:
-    """A list, and where it is described."""
+    """A list, and where it is described: a file with its text."""
 
     endpoint: Endpoint
     file: Path
-    line: int
+    text: str
+
+    @property
+    def line(self) -> int:
+        """The line of the list's table in its file."""
+        return _line_of(self.text, (self.endpoint.name,))
 
 
 def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
@@ -188,7 +193,7 @@ def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
         for name, table in one.tables.items():
             make = partial(_endpoint, name, services=services)
             found += [
-                Defined(endpoint=row, file=one.file, line=_line_of(one.text, (name,)))
+                Defined(endpoint=row, file=one.file, text=one.text)
                 for row in one.made(make, table, faults, name, is_service=False)
             ]
     return found, faults
@@ -441,7 +446,7 @@ def _parts(dotted: str) -> list[str]:
 
 def text_of(defined: Defined) -> str:
     """Return the part of its file that describes a list, with the comments above it."""
-    lines = defined.file.read_text("utf-8").splitlines()
+    lines = defined.text.splitlines()
     start = defined.line - 1
     while start and lines[start - 1].startswith("#"):
         start -= 1
