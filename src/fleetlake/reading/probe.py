@@ -369,18 +369,16 @@ async def _with_cursor(asked: _List, learned: Learned, first: Answer) -> Learned
                 ordered = (await asked.tried(order, size=TRIAL)).records
                 operator = "gt" if is_ascending(field, ordered) else "lt"
                 order, page = (order, ordered) if operator == "gt" else ({}, before)
-            if await _works(asked, field, operator, page, order):
+            is_ordered = is_ascending(field, page if operator == "gt" else page[::-1])
+            if is_ordered and await _works(asked, field, operator, page, order):
                 cursor = (Walk.TIMEUUID, f"{parameter_of(field)}__{operator}")
                 return replace(learned, cursor=cursor, order_by=order.get("order_by"))
     by_id = next((f for f in learned.fields if f.name == "id" and f.kind is Kind.ID), None)
     if by_id and await _works(asked, by_id, "gt", before, {}, is_ordered=True):
         return replace(learned, cursor=(Walk.ID_AFTER, "id__gt"))
-    if (
-        len(before) > 1
-        and (await asked.tried({"offset": "1"}, size=TRIAL)).records[:1] == before[1:2]
-    ):
-        return replace(learned, cursor=(Walk.OFFSET, "offset"))
-    return learned
+    after = (await asked.tried({"offset": "1"}, size=TRIAL)).records
+    is_moved = len(before) > 1 and _texts(after)[:1] == _texts(before)[1:2]
+    return replace(learned, cursor=(Walk.OFFSET, "offset")) if is_moved else learned
 
 
 async def _with_window(asked: _List, learned: Learned, first: Answer) -> Learned:
@@ -389,7 +387,8 @@ async def _with_window(asked: _List, learned: Learned, first: Answer) -> Learned
     times = [f for f in learned.fields if f.kind is Kind.TIME and None not in f.values]
     begins = [f for f in times if _BEGINS.search(f.name) and not CHANGES.search(f.name)]
     # The bounds of a window are UUIDs if their names say so.
-    ids = [f for f in learned.fields if "timeuuid" in f.name and None not in f.values]
+    uuids = [f for f in learned.fields if f.kind is Kind.TIMEUUID and None not in f.values]
+    ids = [f for f in uuids if "timeuuid" in f.name]
     has_end = any(ENDS.search(f.name) for f in learned.fields)
     if not ids and not has_end and any(CHANGES.search(f.name) for f in times):
         return learned  # a list of things that change, not of events
@@ -437,5 +436,10 @@ def _is_time_of(timeuuid: Field, event_time: Field) -> bool:
 
 def _difference(before: Sequence[Any], after: Sequence[Any], seconds: float) -> str:
     """Return in words how a page differs from itself some seconds later; hosts may vary."""
-    were, are = ({without_hosts(json_text(record)) for record in page} for page in (before, after))
+    were, are = {*_texts(before)}, {*_texts(after)}
     return f"{len(were - are)} of {counted(len(were), 'record')} differed {seconds:.1f} s later"
+
+
+def _texts(records: Sequence[Any]) -> list[str]:
+    """Return records as texts, without the hosts of the service, which vary from read to read."""
+    return [without_hosts(json_text(record)) for record in records]

@@ -42,7 +42,7 @@ def proposed_file(learned: Learned, *, taken: Collection[str]) -> str:
         *_storing(learned, columns, key),
         *_walking(learned),
         "fields = [",
-        *(f"  {json.dumps(field)},  # {meaning.meaning}" for field, meaning in known.items()),
+        *(_known_field(f, known[f.name]) for f in columns if f.name in known),
         "]",
         *_related(learned),
         *(_per(learned.required, name, columns) if learned.required else []),
@@ -98,15 +98,26 @@ def _columns(learned: Learned, name: str) -> tuple[list[Field], list[str]]:
 
 
 def _meaning(name: str, field: Field) -> Meaning | None:
-    """Return the vocabulary's entry of a field, if all its values are of that kind."""
+    """Return the vocabulary's entry of a field, if its values but a few are of that kind."""
     known = VOCABULARY.get(f"{name}.{field.name}") or VOCABULARY.get(field.name)
-    if known:
+    return known if known and _misfits(known, field) * 10 <= len(field.values) else None
+
+
+def _misfits(known: Meaning, field: Field) -> int:
+    count = 0
+    for value in field.values:
         try:
-            for value in field.values:
-                read_value(known.kind, value)
+            read_value(known.kind, value)
         except ValueError:
-            return None
-    return known
+            count += 1
+    return count
+
+
+def _known_field(field: Field, known: Meaning) -> str:
+    """Return the line of a field that the vocabulary knows."""
+    odd = _misfits(known, field)
+    note = f" {odd} of {len(field.values)} values are not of this kind." if odd else ""
+    return f"  {json.dumps(field.name)},  # {known.meaning}{note}"
 
 
 def _seen(learned: Learned, columns: Iterable[Field]) -> Iterator[str]:
