@@ -52,8 +52,8 @@ def built(module_lake):
             " (3, date '2026-11-02', 0, 0), (1, date '2026-11-03', 10, 10))"
             " as t(router_id, wan_date, primary_s, known_s);"
             "insert into marts.alert_volume by name select * from (values"
-            " ('reboot', 1, date '2026-11-01', 3), ('reboot', 3, date '2026-11-03', 4))"
-            " as t(alert_type, router_id, alert_date, alerts);"
+            " ('reboot', 1, 10, date '2026-11-01', 3), ('reboot', 3, 20, date '2026-11-03', 4))"
+            " as t(alert_type, router_id, account_id, alert_date, alerts);"
             "insert into marts.pipeline_freshness by name"
             " select timestamptz '2026-11-03 10:00:00Z' as newest_event_at"
         )
@@ -104,7 +104,8 @@ def test_days_are_utc_days_from_the_first_to_before_the_last(lake):
 
 def test_what_is_known_by_month_is_asked_for_by_month(lake):
     assert rows(lake, "lines_over_cap", grain="month", since="2026-11-01") == []
-    assert MetricPanel(metrics=("lines_over_cap",)).applied({"from": 1, "group": 2}) == ["group"]
+    narrowing = MetricPanel(metrics=("lines_over_cap",)).narrowing
+    assert narrowing == {"account", "group", "router", "carrier"}
 
 
 def test_sql_reads_a_metric_as_a_table_with_its_dimensions_and_range(lake):

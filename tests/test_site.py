@@ -110,6 +110,10 @@ def test_the_stub_of_the_tables_matches_the_code():
     assert reference.STUB.read_text("utf-8") == reference.known_tables(), "run `make reference`"
 
 
+def test_the_sql_of_shipped_panels_is_that_of_their_metrics():
+    assert reference.WRITTEN.read_text("utf-8") == reference.metric_panels(), "run `make reference`"
+
+
 def test_a_placeholder_in_angle_brackets_is_shown_and_not_read_as_html():
     assert "raw.&lt;endpoint>" in completed(DOCS / "reference" / "commands.md")
     assert "__<TARGET>`" in completed(DOCS / "how-to" / "outlets.md")

@@ -5,6 +5,7 @@
 
 import ast
 import inspect
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ from fleetlake.analysis.data_contract import as_yaml, released_contract
 from fleetlake.analysis.frames import Selection, Table
 from fleetlake.analysis.reader import LakeReader, Schema
 from fleetlake.cli import EPILOG, app
+from fleetlake.dashboard.metric_panels import WRITTEN, digest, narrowing_of, sql_key
+from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.request_counts import RequestCounts
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -30,6 +33,7 @@ from fleetlake.marts.catalogue import mart_keys, marts, meaning_of
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.receiving.intake import IntakeCounts
+from fleetlake.semantic_layer.definitions import state
 from fleetlake.settings import Settings
 from tools.blocks import filled, without_placeholders
 from tools.contract_changes import CONTRACT
@@ -349,13 +353,28 @@ BLOCKS = {
 }
 
 
+def metric_panels() -> str:
+    """Return the SQL of the shipped panels of metrics, and the filters that narrow them."""
+    ours = state(is_ours=True)
+    held = {"files": digest(ours)}
+    for page in dashboard_pages().values():
+        for panel in page.panels.values():
+            if asked := panel.metrics:
+                narrowing = narrowing_of(asked, ours)
+                held[repr(asked)] = " ".join(sorted(narrowing))
+                left = narrowing.difference(panel.beside)
+                held[sql_key(asked, left)] = asked.written(left)
+    return json.dumps(held, indent=0, sort_keys=True) + "\n"
+
+
 def main() -> None:
-    """Render every page of the reference, the stub of tables, the sources and the contract."""
+    """Render every page of the reference, and the other files that are rendered from the code."""
     for page in REFERENCE.glob("*.md"):
         page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
     STUB.write_text(known_tables(), "utf-8")
     SOURCES.write_text(sources_yaml(), "utf-8")
     CONTRACT.write_text(contract_text(), "utf-8")
+    WRITTEN.write_text(metric_panels(), "utf-8")
 
 
 if __name__ == "__main__":

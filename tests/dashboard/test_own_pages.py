@@ -97,14 +97,15 @@ def test_a_panel_of_metrics_needs_no_sql_and_takes_the_filters_that_fit(project,
     assert check_own_pages(Settings(published=world.published)) == "1 page checked"
 
 
-def test_a_wrong_file_of_metrics_stops_the_panels_of_metrics_only(project, app):
+def test_a_wrong_file_of_metrics_stops_own_panels_of_metrics_only(project, app):
     folder = project.parent / "sql" / "metrics"
     folder.mkdir(parents=True)
     (folder / "mine.yml").write_text("metrics: 3")
+    (project / "mine.toml").write_text(panel("select * from {metrics}", metrics=["alerts"]))
 
-    assert ask(app, "/compare").status_code == 200
-    assert ask(app, "/api/failover/cost").status_code == 200
-    refused = ask(app, "/api/compare/groups")
+    assert ask(app, "/mine").status_code == 200
+    assert ask(app, "/api/compare/groups").status_code == 200
+    refused = ask(app, "/api/mine/mine")
     assert refused.status_code == 400
     assert "mine.yml cannot be read" in refused.json()["what"]
 
@@ -273,7 +274,7 @@ def test_the_reserved_names_are_those_of_the_addresses_and_of_the_page(app):
     assert {name for name in routes if name.isalpha()} <= RESERVED_SLUGS
     assert named <= RESERVED_NAMES | {"routers"}
     assert {*PANEL_KEYS, "metrics"} == {*Panel.__dataclass_fields__} - {"page", "name", "fault"}
-    assert {*METRIC_KEYS} == {*MetricPanel.__dataclass_fields__}
+    assert {*METRIC_KEYS, "is_own"} == {*MetricPanel.__dataclass_fields__}
 
 
 def test_before_a_snapshot_doctor_checks_the_files_and_says_what_it_did_not_check(

@@ -184,7 +184,7 @@ def write_table(
 
 
 ONE_PER_ROUTER = {"device_inventory", "location_latest", "failover_now", "battery_risk"}
-ONE_PER_ROUTER |= {"battery_health"}
+ONE_PER_ROUTER |= {"battery_health", "data_usage_month"}
 
 
 def row_of(
@@ -215,7 +215,7 @@ def value_of(
         "group_name": f"Group {group_of(router)}",
         "object_id": str(router),
         "battery_id": str(700_000 + router),
-        "net_device_id": 5_000_000 + router % 1_000,
+        "net_device_id": 4_000_000 + router,
         "ended_at": None if chance.random() < 0.1 else at + timedelta(minutes=40),
         "unknown_since_at": at if place % 3 == 0 else None,
         "is_open": False,

@@ -7,12 +7,13 @@ from functools import cache
 from fleetlake.dashboard.panels import Panel
 from fleetlake.errors import UsageError
 from fleetlake.marts.catalogue import mart_meanings, marts
-from fleetlake.semantic_layer import MetricDefinition, metrics
+from fleetlake.semantic_layer import MetricDefinition, metric_named, metrics
+from fleetlake.semantic_layer.definitions import state
 from fleetlake.text.tables_beside import rows_beside
 
 _KINDS = (
     (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
-    (r"^month_date$", "month"),
+    (r"^month(_date)?$", "month"),
     (r"_date$|^day$", "day"),
     (r"(^|_)cost$", "money"),
     (r"_pct$", "percent"),
@@ -88,11 +89,11 @@ def label_of(name: str) -> str:
 
 
 def _known_metrics() -> Mapping[str, MetricDefinition]:
-    """Return the metrics; none while a file of them is wrong, which only their panels say."""
+    """Return the metrics; ours while a file of the project is wrong, which its own panels say."""
     try:
         return metrics()
     except UsageError:
-        return {}
+        return metrics(state(is_ours=True))
 
 
 def origin_of(panel: Panel, column: str) -> tuple[str, str]:
@@ -109,7 +110,8 @@ def origin_of(panel: Panel, column: str) -> tuple[str, str]:
         asked = panel.metrics.metrics
         name = column.removeprefix("earlier_").removeprefix("more_")
         if name in asked:
-            return f"{metrics()[name].marts[0]}, metric {name}", metrics()[name].about
+            metric = metric_named(name, panel.metrics.files)
+            return f"{metric.marts[0]}, metric {name}", metric.about
         if column == panel.metrics.grain:
             return f"{panel.marts[0]}, by {column}", "The first UTC day of the period."
         if panel.metrics.is_compared and not panel.metrics.by:

@@ -55,7 +55,7 @@ PANEL_KEYS: dict[str, type] = {
     "draw": dict,
 }
 METRIC_KEYS: dict[str, type] = {"metrics": list, "by": list, "grain": str, "is_compared": bool}
-"""Keys of a panel that shows metrics instead of the rows of its own SQL."""
+"""Keys of a panel that shows metrics; its SQL, if it has any, reads them as `{metrics}`."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "table": (),
@@ -180,7 +180,7 @@ def drawn_columns(draw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each column that `draw` names, with the key."""
     for key in DRAW_KEYS.keys() & draw.keys() - {"steps", "first_rows", "marks"}:
         for column in _texts(draw[key]):
-            yield f"draw.{key}", column
+            yield f"draw.{key}", column.removeprefix("-")
 
 
 def _key_faults(

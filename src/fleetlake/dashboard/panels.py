@@ -64,13 +64,13 @@ _PARAMETER = re.compile(r"\$(\w+)")
 class Panel:
     """One named query, and how its rows are drawn.
 
-    A panel of `metrics` has them instead of SQL. `filters` maps a filter to its condition; `needs`
-    are parameters that must be given; `beside` are filters that plainly have no meaning here, so
-    that the page need not say so; `of` maps an output column to where it comes from; `since` is the
-    column that says how far back the rows go, as `mart.column`; `draw` is for the script that draws
-    this `kind`. A panel `is_for_report` is in no page, which shows the same when a reader asks for
-    it; one that is not `is_in_report` is in pages only. A panel with a `fault` says what is wrong
-    instead of its rows.
+    The SQL of a panel with `metrics` reads them as `{metrics}`; without SQL, it shows them.
+    `filters` maps a filter to its condition; `needs` are parameters that must be given; `beside`
+    are filters that plainly have no meaning here, so that the page need not say so; `of` maps an
+    output column to where it comes from; `since` is the column that says how far back the rows go,
+    as `mart.column`; `draw` is for the script that draws this `kind`. A panel `is_for_report` is in
+    no page, which shows the same when a reader asks for it; one that is not `is_in_report` is in
+    pages only. A panel with a `fault` says what is wrong instead of its rows.
     """
 
     page: str
@@ -101,10 +101,10 @@ class Panel:
 
     def applied(self, given: Mapping[str, object]) -> tuple[str, ...]:
         """Return the given filters that this panel has a condition for."""
+        used = {*_PARAMETER.findall(self.sql), *self.filters}
         if self.metrics:
-            return tuple(self.metrics.applied(given))
-        used = set(_PARAMETER.findall(self.sql))
-        return tuple(name for name in given if name in self.filters or name in used)
+            used |= self.metrics.narrowing.difference(self.beside)
+        return tuple(name for name in given if name in used)
 
     def of_table(self, table: object) -> "Panel":
         """Return the panel over a chosen table, if its SQL reads `{table}`."""
@@ -122,9 +122,9 @@ class Panel:
         if missing := [name for name in self.needs if name not in given]:
             raise UsageError(f"Choose a {' and a '.join(missing)} first.")
         conditions = [f"and ({self._condition(name)})" for name in self.filters if name in given]
-        written = self.metrics.sql(given) if self.metrics else self.sql
-        if self.metrics and (most := self.draw.get("sort")):
-            written = f"select * from ({written})\norder by {quoted(most)} desc nulls last, 1"
+        written = self.sql or "select * from {metrics}\n{order}"
+        if self.metrics:
+            written = written.replace("{metrics}", f"({self.metrics.sql(self.beside)})")
         sql = written.replace("{filters}", " ".join(conditions)).rstrip("; \n")
         sql = sql.replace("{order}", _order(given.get("sort", self.draw.get("sort"))))
         _parameters(sql, remedy="Write one SELECT, with `where true` before {filters}.")
@@ -142,7 +142,7 @@ def _order(column: object) -> str:
     if not isinstance(column, str):
         return ""
     way = "desc" if column.startswith("-") else "asc"
-    return f"order by {quoted(column.removeprefix('-'))} {way} nulls last"
+    return f"order by {quoted(column.removeprefix('-'))} {way} nulls last, 1"
 
 
 def _parameters(sql: str, *, remedy: str) -> set[str]:
@@ -266,7 +266,7 @@ def _page(
         if wrong:  # its name may be what is wrong
             shown[f"fault_{number}"] = _faulty(slug, f"fault_{number}", name, wrong)
         else:
-            shown[name] = _panel(slug, name, one)
+            shown[name] = _panel(slug, name, one, is_own=file is not None)
     kept |= {"filters": tuple(kept.get("filters", ())), "panels": shown}
     return DashboardPage(slug=slug, file=file, faults=tuple(found), **{"title": slug, **kept})
 
@@ -275,7 +275,7 @@ def _faulty(page: str, name: str, title: str, fault: Fault) -> Panel:
     return Panel(page=page, name=name, title=title, sql="", marts=(), fault=fault)
 
 
-def _panel(page: str, name: str, written: dict[str, Any]) -> Panel:
+def _panel(page: str, name: str, written: dict[str, Any], *, is_own: bool) -> Panel:
     lists = {key: tuple(written[key]) for key in ("marts", "needs", "beside") if key in written}
     given = {key: value for key, value in written.items() if key not in METRIC_KEYS}
     if "metrics" not in written:
@@ -285,6 +285,8 @@ def _panel(page: str, name: str, written: dict[str, Any]) -> Panel:
         by=tuple(written.get("by", ())),
         grain=written.get("grain", ""),
         is_compared=written.get("is_compared", False),
+        is_own=is_own,
     )
-    of_metrics = {"sql": "", "marts": asked.marts, "metrics": asked}
-    return Panel(page=page, name=name, **{**given, **lists, **of_metrics})
+    marts = tuple(dict.fromkeys([*asked.marts, *lists.get("marts", ())]))
+    of_metrics = {"marts": marts, "metrics": asked}
+    return Panel(page=page, name=name, **{"sql": "", **given, **lists, **of_metrics})

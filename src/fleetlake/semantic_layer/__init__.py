@@ -3,6 +3,7 @@
 from fleetlake.semantic_layer.compiled import (
     CallersParameter,
     MetricQuery,
+    OptionalParameter,
     compile_metrics,
     metric_named,
 )
@@ -12,6 +13,7 @@ __all__ = [
     "CallersParameter",
     "MetricDefinition",
     "MetricQuery",
+    "OptionalParameter",
     "compile_metrics",
     "metric_named",
     "metrics",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleetlake.errors import UsageError
 from fleetlake.semantic_layer.definitions import (
+    Files,
     MetricDefinition,
     manifest,
     metrics,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 GRAINS = ("day", "week", "month", "quarter", "year")
 ROUTER = "router"
 _TIME = "metric_time"
+_EXACT = "microsecond"
+"""Granularity of the time of a metric that is known by instant, and not only by day."""
+
 _ROUTER_NAME = "router_name"
 
 
@@ -36,14 +40,20 @@ class CallersParameter(str):
     __slots__ = ()
 
 
+class OptionalParameter(CallersParameter):
+    """A parameter of the caller that narrows nothing if it is null."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricQuery:
-    """Which metrics, by which dimensions and time, in which UTC days, and of what only.
+    """Which metrics, by which dimensions and time, from when to when, and of what only.
 
     `by` has names of dimensions; `account`, `group` and `product` stand for their names, `router`
     for its id and name. Values of `only` are compared as text; None is for those without one.
-    `since` is inclusive, `until` exclusive. A value is a parameter of the SQL, its own or the
-    caller's.
+    `since` is inclusive, `until` exclusive; of metrics by day, whole UTC days count. A value is a
+    parameter of the SQL, its own or the caller's.
     """
 
     metrics: tuple[str, ...]
@@ -63,17 +73,22 @@ class CompiledMetrics:
     marts: tuple[str, ...]
 
 
-def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMetrics:
+def compile_metrics(
+    asked: MetricQuery, *, schema: str = "marts", files: Files | None = None
+) -> CompiledMetrics:
     """Return the SQL with a column for the time, each dimension and each metric, in that order.
+
+    `files` are those of the metrics: by default ours and the project's.
 
     Raises: UsageError for a metric, dimension or grain that there is not, or a time of a metric
     that has none.
     """
     names = tuple(dict.fromkeys(asked.metrics))
-    chosen = [metric_named(name) for name in names]
+    files = files or state()
+    chosen = [metric_named(name, files) for name in names]
     if not chosen:
         raise UsageError("Name a metric.", remedy="`fleetlake metric` lists them.")
-    engine = _engine(schema, state())
+    engine = _engine(schema, files)
     paths = _paths(engine, names)
     columns = dict(_columns(asked, paths))
     conditions: list[str] = []
@@ -86,12 +101,17 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
         if isinstance(value, (list, tuple, set, dict)):
             raise UsageError(f"{name} must be one value.", remedy=f"Ask by {name} instead.")
         given = _parameter(value, parameters)
-        conditions.append(f"cast({_call(name, path)} as varchar) = cast({given} as varchar)")
-    bounds = [(">=", asked.since), ("<", asked.until)]
-    for operator, bound in bounds:
-        if bound is not None:
-            call = f"{{{{ TimeDimension('{_TIME}', 'day') }}}}"
-            conditions.append(f"{call} {operator} {_parameter(bound, parameters)}")
+        condition = f"cast({_call(name, path)} as varchar) = cast({given} as varchar)"
+        conditions.append(_optional(value, condition))
+    exact = _EXACT if f"{_TIME}__{_EXACT}" in _listed(engine, names) else "day"
+    call = f"{{{{ TimeDimension('{_TIME}', '{exact}') }}}}"
+    if asked.since is not None:
+        since = _parameter(asked.since, parameters)
+        since = since if exact == _EXACT else f"cast({since} as date)"
+        conditions.append(_optional(asked.since, f"{call} >= {since}"))
+    if asked.until is not None:
+        condition = f"{call} < {_parameter(asked.until, parameters)}"
+        conditions.append(_optional(asked.until, condition))
     timed = asked.grain or asked.since is not None or asked.until is not None
     if timed and (now := next((one for one in chosen if one.is_now), None)):
         raise UsageError(
@@ -108,10 +128,16 @@ def compile_metrics(asked: MetricQuery, *, schema: str = "marts") -> CompiledMet
 
 
 def _require_months(asked: MetricQuery, chosen: Sequence[MetricDefinition]) -> None:
-    """Raise UsageError for a part of a month, if a metric is known by month: it would be 0."""
+    """Raise UsageError for a part of a month, if a metric is known by month: it would be 0.
+
+    With the grain month, parameters of the caller are the first days of months.
+    """
     monthly = next((one for one in chosen if one.is_monthly), None)
     ends = [end for end in (asked.since, asked.until) if end is not None]
-    is_whole = all(isinstance(end, date) and end.day == 1 for end in ends)
+    is_whole = all(
+        asked.grain == "month" if isinstance(end, CallersParameter) else end.day == 1
+        for end in ends
+    )
     if monthly and not (is_whole and asked.grain not in ("day", "week")):
         raise UsageError(
             f"{monthly.name} is known by month only.",
@@ -119,9 +145,9 @@ def _require_months(asked: MetricQuery, chosen: Sequence[MetricDefinition]) -> N
         )
 
 
-def metric_named(name: str) -> MetricDefinition:
+def metric_named(name: str, files: Files | None = None) -> MetricDefinition:
     """Return a metric. Raises: UsageError with the name that was meant."""
-    known = metrics()
+    known = metrics(files)
     if name not in known:
         raise UsageError(
             f"There is no metric {name!r}.",
@@ -130,9 +156,11 @@ def metric_named(name: str) -> MetricDefinition:
     return known[name]
 
 
-def dimensions(names: Sequence[str], *, schema: str = "marts") -> list[str]:
+def dimensions(
+    names: Sequence[str], *, schema: str = "marts", files: Files | None = None
+) -> list[str]:
     """Return the dimensions that all these metrics have."""
-    return sorted(_paths(_engine(schema, state()), names))
+    return sorted(_paths(_engine(schema, files or state()), names))
 
 
 def _columns(asked: MetricQuery, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -174,13 +202,19 @@ def _path(name: str, paths: Mapping[str, str]) -> str:
 
 def _paths(engine: "MetricFlowEngine", names: Sequence[str]) -> dict[str, str]:
     """Return the way to each dimension; the nearest one, that of the mart itself first."""
-    listed = [one.dunder_name for one in engine.simple_dimensions_for_metrics([*names])]
     paths: dict[str, str] = {}
-    for path in sorted(listed, key=lambda path: (path.count("__"), path.startswith(ROUTER))):
+    for path in sorted(
+        _listed(engine, names), key=lambda path: (path.count("__"), path.startswith(ROUTER))
+    ):
         name = path.rpartition("__")[2]
         if not path.startswith(_TIME) and not name.endswith(("_at", "_date")):
             paths.setdefault(name, path)
     return paths
+
+
+def _listed(engine: "MetricFlowEngine", names: Sequence[str]) -> set[str]:
+    """Return the dimensions that all these metrics have, as MetricFlow calls them."""
+    return {one.dunder_name for one in engine.simple_dimensions_for_metrics([*names])}
 
 
 def _call(name: str, path: str) -> str:
@@ -199,6 +233,11 @@ def _parameter(value: object, parameters: dict[str, object]) -> str:
     name = f"given_{len(parameters)}"
     parameters[name] = value
     return f"${name}"
+
+
+def _optional(value: object, condition: str) -> str:
+    """Return a condition that holds if its value is left out."""
+    return f"${value} is null or {condition}" if isinstance(value, OptionalParameter) else condition
 
 
 def _explained(
@@ -232,7 +271,7 @@ def _outer(inner: str, columns: Mapping[str, str], chosen: Sequence[MetricDefini
 
 
 @lru_cache(maxsize=4)
-def _engine(schema: str, _state: object) -> "MetricFlowEngine":
+def _engine(schema: str, files: Files) -> "MetricFlowEngine":
     """Return MetricFlow over our definitions. Raises: UsageError if they are wrong."""
     from metricflow.engine.metricflow_engine import MetricFlowEngine  # noqa: PLC0415
     from metricflow.protocols.sql_client import SqlEngine  # noqa: PLC0415
@@ -254,7 +293,7 @@ def _engine(schema: str, _state: object) -> "MetricFlowEngine":
         sql_plan_renderer = DuckDbSqlPlanRenderer()
 
     try:
-        parsed = PydanticSemanticManifest.parse_obj(manifest(schema))
+        parsed = PydanticSemanticManifest.parse_obj(manifest(schema, files))
         parsed = PydanticSemanticManifestTransformer.transform(parsed)
         client: Any = DuckDbDialect()
         return MetricFlowEngine(SemanticManifestLookup(parsed), client)

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from fleetlake.errors import UsageError
+from fleetlake.marts.catalogue import sources_of
 from fleetlake.marts.sql_project import METRICS, own_sql, parse_yaml, project_folder
 
 UNITS = {
@@ -35,24 +36,30 @@ UNITS = {
 MOST_SAID = 300
 """Characters of a library's message that an error quotes."""
 
+Files = tuple[tuple[Path, int], ...]
+"""Files of metrics, each with the time of its last change."""
+
 _REF = re.compile(r"ref\(['\"](\w+)['\"]\)")
 _MODELS = "semantic_models"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDefinition:
-    """A figure: its name, what it says, and the marts that it is read from.
+    """A figure: its name, what it says, the marts that it is read from and those of its dimensions.
 
     One `is_now` says what is the case at present, so it has no time. An `is_whole` one is a whole
     number. An `is_sum` one grows with the time. An `is_monthly` one is known by UTC month. An
     `is_part` one is only there for others that are computed from it. The files say `now`, `whole`,
-    `monthly` and `part` in a metric's `config: {meta: ...}`.
+    `monthly` and `part` in a metric's `config: {meta: ...}`. `streams` must be complete for it:
+    those that a semantic model names there, or all that its marts rest on.
     """
 
     name: str
     label: str
     about: str
     marts: tuple[str, ...]
+    joined: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     is_now: bool = False
     is_whole: bool = False
     is_sum: bool = False
@@ -65,10 +72,10 @@ class MetricDefinition:
         return UNITS.get(self.name.rpartition("_")[2], "")
 
 
-def metrics() -> Mapping[str, MetricDefinition]:
+def metrics(files: Files | None = None) -> Mapping[str, MetricDefinition]:
     """Return the metrics by name, ours first. Raises: UsageError for a file that is wrong."""
     try:
-        return _metrics(state())
+        return _metrics(files or state())
     except (AttributeError, TypeError, RecursionError) as error:  # a text where a table belongs
         raise wrong_files(error) from None
 
@@ -82,12 +89,12 @@ def wrong_files(error: Exception) -> UsageError:
     )
 
 
-def manifest(schema: str) -> dict[str, Any]:
+def manifest(schema: str, files: Files) -> dict[str, Any]:
     """Return what the files say in MetricFlow's form, over marts in a schema.
 
     Raises: UsageError for a file that is wrong.
     """
-    written = _written(state())
+    written = _written(files)
     return {
         _MODELS: [_placed(one, schema) for one in written[_MODELS]],
         "metrics": written["metrics"],
@@ -104,16 +111,17 @@ def manifest(schema: str) -> dict[str, Any]:
     }
 
 
-def state() -> tuple[tuple[Path, int], ...]:
-    """Return the files with what changes when they do."""
-    folders = [folder / METRICS for folder in (project_folder(), own_sql()) if folder]
+def state(*, is_ours: bool = False) -> Files:
+    """Return the files with what changes when they do: ours only, or those of the project, too."""
+    own = None if is_ours else own_sql()
+    folders = [folder / METRICS for folder in (project_folder(), own) if folder]
     found = [file for folder in folders for file in sorted(folder.glob("*.yml"))]
     # A link to nothing is kept: reading it says so.
     return tuple((file, file.stat().st_mtime_ns if file.exists() else 0) for file in found)
 
 
 @lru_cache(maxsize=2)
-def _written(files: tuple[tuple[Path, int], ...]) -> dict[str, list[dict[str, Any]]]:
+def _written(files: Files) -> dict[str, list[dict[str, Any]]]:
     """Return the semantic models and metrics of all files."""
     found: dict[str, list[dict[str, Any]]] = {_MODELS: [], "metrics": []}
     for file, _ in files:
@@ -150,12 +158,16 @@ def _relation(table: str, schema: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=2)
-def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefinition]:
+def _metrics(files: Files) -> Mapping[str, MetricDefinition]:
     written = _written(files)
-    mart_of = {
-        str(measure.get("name")): named[1]
+    models = {
+        named[1]: model
         for model in written[_MODELS]
         if (named := _REF.fullmatch(str(model.get("model"))))
+    }
+    mart_of = {
+        str(measure.get("name")): mart
+        for mart, model in models.items()
         for measure in model.get("measures", ())
     }
     sums = {
@@ -168,11 +180,14 @@ def _metrics(files: tuple[tuple[Path, int], ...]) -> Mapping[str, MetricDefiniti
     found = {}
     for name, one in entries.items():
         meta = one.get("config", {}).get("meta", {})
+        read = tuple(dict.fromkeys(_marts(one, entries, mart_of)))
         found[name] = MetricDefinition(
             name=name,
             label=one.get("label", name),
             about=one.get("description", ""),
-            marts=tuple(dict.fromkeys(_marts(one, entries, mart_of))),
+            marts=read,
+            joined=tuple(dict.fromkeys(to for mart in read for to in _joined(mart, models))),
+            streams=tuple(sorted({one for mart in read for one in _streams(mart, models[mart])})),
             is_now=bool(meta.get("now")),
             is_whole=bool(meta.get("whole")),
             is_sum=_measure(one) in sums,
@@ -194,6 +209,24 @@ def _marts(
         named = str(part.get("name") if isinstance(part, dict) else part)
         if named in entries and named != metric.get("name"):
             yield from _marts(entries[named], entries, mart_of)
+
+
+def _streams(mart: str, model: Mapping[str, Any]) -> list[str]:
+    """Return the streams that must be complete for the figures of a mart."""
+    declared = model.get("config", {}).get("meta", {}).get("streams")
+    raw = [table.partition("raw.")[2] for table in sources_of(mart) or ()]
+    return declared or [name for name in raw if name]
+
+
+def _joined(mart: str, models: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the marts that the entities of a mart lead to."""
+    for entity in models[mart].get("entities", ()):
+        if entity.get("type") == "foreign":
+            wanted = {"name": entity.get("name"), "type": "primary"}
+            for other, model in models.items():
+                if any(wanted.items() <= one.items() for one in model.get("entities", ())):
+                    yield other
+                    yield from _joined(other, models)
 
 
 def _measure(metric: Mapping[str, Any]) -> str:

@@ -23,12 +23,10 @@ function line(days, isHigh) {
   return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "trend-line", "aria-hidden": "true" }, svg("polyline", { points, class: "trend-days" }), marks);
 }
 
-export function drawTrends(data) {
-  const rows = Array.from({ length: data.rows }, (_, i) => i);
-  const measures = Map.groupBy(rows, (i) => data.values.measure[i]);
-  return el("dl", { class: "cards trends" }, [...measures].map(([measure, its]) => {
-    const unit = data.values.unit[its[0]];
-    const days = its.map((i) => ({ date: data.values.trend_date[i], value: data.values.value[i], isUnfinished: data.values.is_unfinished[i] }));
+export function drawTrends(data, { draw }) {
+  const drawn = data.columns.filter((column) => draw.values.includes(column.name));
+  return el("dl", { class: "cards trends" }, drawn.map(({ name, label: measure, kind: unit }) => {
+    const days = data.values[draw.time].map((date, i) => ({ date, value: data.values[name][i], isUnfinished: data.values.is_unfinished[i] }));
     const done = days.filter((day) => !day.isUnfinished);
     const last = done.at(-1);
     if (!last) return el("div", { class: "card" }, el("dt", {}, measure), el("dd", {}, "–"));
