@@ -116,7 +116,9 @@ def origin_of(panel: Panel, column: str) -> tuple[str, str]:
             return f"{panel.marts[0]}, by {column}", "The first UTC day of the period."
         if panel.metrics.is_compared and not panel.metrics.by:
             return f"{panel.marts[0]}, metrics {', '.join(asked)}", "A figure and its period."
-    for mart in panel.marts:
+    # Account and group of a metric are the present ones of the device.
+    first = ("device_inventory",) if panel.metrics and column != "carrier" else ()
+    for mart in (*first, *panel.marts):
         if column in _meanings().get(mart, {}):
             return f"{mart}.{column}", _meanings()[mart][column]
     return "", ""

@@ -236,7 +236,8 @@ def narrowing_of(panel: MetricPanel, files: Files) -> frozenset[str]:
 
     chosen = [metric_named(name, files) for name in panel.metrics]
     # Metrics are compared each for itself, so they share a dimension by its name only.
-    asked = [(name,) for name in panel.metrics] if panel.is_compared else [panel.metrics]
+    each: list[tuple[str, ...]] = [(name,) for name in panel.metrics]
+    asked = each if panel.is_compared else [panel.metrics]
     found = set.intersection(*({*dimensions(one, schema=SCHEMA, files=files)} for one in asked))
     found |= {"router"} if "router_name" in found else set()
     if len(asked) > 1:

@@ -169,7 +169,7 @@ function columnChoice(path, columns, isShown, chosen) {
 
 export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null, path = "", isWhole = true, tools = [], sorted = null, onSort = null, isOneLine = false } = {}) {
   const columns = shownColumns(data, draw);
-  if (draw.sort) state.sort ??= { name: draw.sort, descending: true };
+  if (draw.sort) state.sort ??= { name: draw.sort.replace("-", ""), descending: draw.sort.startsWith("-") };
   const body = el("tbody");
   const first = firstRows(draw.first_rows || FIRST_ROWS);
   const more = el("p", { class: "more" });
