@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from fleetlake.endpoints import forget_own, read_own
+from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import read_files
+from fleetlake.endpoints.model import WindowFilters
 from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
+from fleetlake.planning.intervals import Interval
 from fleetlake.privacy.erase import erase
+from fleetlake.reading.cursors import window_parameters
 from tests.support.sim import NOW, Sim
 from tests.support.tickets import ENDPOINT_FILE, TOKEN, Tickets
 
@@ -89,7 +93,7 @@ def test_a_window_is_asked_in_the_services_own_times_and_operators(sim, tickets)
     [asked] = [r for r in tickets.asked if r.url.path == "/v1/visits"][:1]
     until = float(asked.url.params["to"])
     assert abs(until - ms(NOW + timedelta(hours=1))) < 120_000
-    assert float(asked.url.params["from"]) < ms(NOW)
+    assert int(asked.url.params["from"]) < ms(NOW)
 
 
 def test_an_error_with_status_200_fails_the_stream_and_shows_no_token(sim, tickets):
@@ -171,3 +175,26 @@ def test_a_file_may_use_a_service_that_another_describes(tmp_path):
 
     assert faults == []
     assert {one.endpoint.service.root for one in found} == {"https://tickets.example/v1/"}
+
+
+def test_a_service_that_ignores_its_filters_doubles_nothing(sim, tickets):
+    load(sim, tickets)
+    tickets.is_filtering = False
+    sim.advance(7200)
+    tickets.visits.append({"visit": "V0", "at": ms(NOW) + 1})
+
+    [_, visits] = load(sim, tickets)
+
+    assert visits.added == 1
+    assert rows(sim, "select count(*), count(distinct visit) from raw.ticket_visits") == [(9, 9)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "since", "until"),
+    [(Kind.EPOCH_S, "1781524799", "1781528401"), (Kind.EPOCH_MS, "1781524799999", "1781528400001")],
+)
+def test_a_window_in_epoch_times_has_whole_numbers_and_leaves_nothing_out(kind, since, until):
+    window = WindowFilters(start="from", end="to", operators=(">", "<"))
+    hour = Interval(NOW, NOW + timedelta(hours=1, microseconds=1))
+
+    assert window_parameters(window, hour, kind=kind) == {"from": since, "to": until}

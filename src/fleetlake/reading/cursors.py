@@ -7,7 +7,6 @@ end.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from urllib.parse import urlencode
 
 from fleetlake.decoding.arrow import Page
@@ -101,24 +100,28 @@ def window_parameters(
     parameters = {}
     if interval.start != BEGINNING:
         start = interval.start - _MICROSECOND * window.is_start_excluded
-        parameters[window.start] = _bound(window.start, start, kind)
+        parameters[window.start] = _bound(window.start, start, kind, is_end=False)
     end = interval.end - _MICROSECOND * window.is_end_included
-    parameters[window.end] = _bound(window.end, end, kind)
+    parameters[window.end] = _bound(window.end, end, kind, is_end=True)
     return parameters
 
 
-def _bound(parameter: str, instant: datetime, kind: Kind) -> str:
-    """Return the value of a filter. An epoch time has six digits after its point at most."""
+def _bound(parameter: str, instant: datetime, kind: Kind, *, is_end: bool) -> str:
+    """Return the value of a filter.
+
+    Services that count seconds or milliseconds take whole ones, so the window is widened to them:
+    a record outside it is known by its key.
+    """
     if "timeuuid" in parameter:
         return smallest_at(instant)
-    if kind in _PER_SECOND:
-        ticks = (instant - _EPOCH) // _MICROSECOND
-        return f"{Decimal(ticks) * _PER_SECOND[kind] / 1_000_000:f}"
+    if kind in _UNITS:
+        whole, part = divmod(instant - _EPOCH, _UNITS[kind])
+        return str(whole + (is_end and bool(part)))
     return instant.isoformat(timespec="microseconds")
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PER_SECOND = {Kind.EPOCH_S: 1, Kind.EPOCH_MS: 1_000}
+_UNITS = {Kind.EPOCH_S: timedelta(seconds=1), Kind.EPOCH_MS: timedelta(milliseconds=1)}
 
 
 def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
