@@ -163,8 +163,8 @@ def published_source(folder: Path) -> tuple[ReadSource, Close]:
 Moment = str | date | datetime
 
 _NAMES = (
-    "select table_name from information_schema.tables"
-    " where table_catalog = ? and table_schema = ? order by table_name"
+    "select distinct table_name from duckdb_columns()"
+    " where database_name = ? and schema_name = ? order by table_name"
 )
 
 

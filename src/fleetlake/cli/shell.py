@@ -160,16 +160,12 @@ def _fetched(
 
 def _names(lake: "Lake") -> list[str]:
     """Return what Tab completes: tables with and without schema, columns, a few keywords."""
-    tables = lake.rows(
-        "select schema_name, table_name from duckdb_tables() where database_name = 'lake' "
-        "union all select schema_name, view_name from duckdb_views() where database_name = 'lake'"
+    found = lake.rows(
+        "select schema_name, table_name, column_name from duckdb_columns() "
+        "where database_name = 'lake'"
     )
-    columns = lake.rows(
-        "select distinct column_name from duckdb_columns() where database_name = 'lake'"
-    )
-    return sorted(
-        {*(f"{schema}.{name}" for schema, name in tables), *(name for (name,) in columns), *WORDS}
-    )
+    tables = {f"{schema}.{table}" for schema, table, _ in found}
+    return sorted({*tables, *(column for *_, column in found), *WORDS})
 
 
 def _complete(names: list[str]) -> None:

@@ -20,7 +20,7 @@ _HALF_TURN, _TURN = 180.0, 360.0
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _BUILT = """
-select count(*) = 2 from duckdb_tables()
+select count(distinct table_name) = 2 from duckdb_columns()
 where database_name = 'lake' and schema_name = 'marts'
     and table_name in ('device_history', 'location_track_points')
 """

@@ -22,7 +22,7 @@ from fleetlake.exporters.changes import Source, all_rows, changes_since, full_ex
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.lake import Lake
-from fleetlake.lake.ducklake import expired_condition
+from fleetlake.lake.ducklake import expired_condition, tables_in
 from fleetlake.lake.locks import commit_lock, export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
@@ -234,10 +234,7 @@ def open_exporter(target: Target, address: SecretStr) -> Exporter:
 
 def tables_named(lake: Lake, names: Sequence[str]) -> list[Source]:
     """Return the tables to export, in the lake's order. Raises: UsageError for unknown names."""
-    present = lake.rows(
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake' "
-        "AND schema_name IN ('marts', 'raw', 'meta') ORDER BY ALL"
-    )
+    present = tables_in(lake, "marts", "raw", "meta")
     wanted = set(names or ["marts"])
     named = [(schema, table) for schema, table in present if wanted & _names(schema, table)]
     found = [

@@ -285,6 +285,16 @@ def table_uuid(lake: OpenLake, schema: str, table: str) -> str:
     return str(uuid)
 
 
+def tables_in(lake: OpenLake, *schemas: str) -> list[tuple[str, str]]:
+    """Return the tables in some schemas, as pairs of schema and table, in this order.
+
+    DuckDB's own `duckdb_tables()` reads the statistics of every table, 1 ms of CPU for each, the
+    first time after a commit (1.5.5).
+    """
+    found = lake.rows(f"select s.schema_name, t.table_name from {_NAMED}")
+    return sorted((schema, table) for schema, table in found if schema in schemas)
+
+
 def columns_in(lake: OpenLake, schema: str) -> frozenset[tuple[str, str]]:
     """Return the columns of the tables in a schema, as pairs of table and column."""
     sql = (

@@ -20,7 +20,7 @@ from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import FILES_ONLY
+from fleetlake.lake.ducklake import FILES_ONLY, tables_in
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure_plan import ErasurePlan, actor_condition, condition, plan_of_tombstones
 from fleetlake.lake.evolution.promotions import with_promoted
@@ -136,8 +136,8 @@ class _Erasure:
         for table, column in self._lake.rows(
             "select table_name, column_name from duckdb_columns() "
             "where database_name = 'lake' and schema_name = 'marts' and data_type = 'BIGINT' "
-            "and table_name in (select table_name from duckdb_tables() "
-            "where database_name = 'lake' and schema_name = 'marts')"
+            "and table_name in (select unnest(?))",
+            [[table for _, table in tables_in(self._lake, "marts")]],
         ):
             for thing, ids in self._plan.things.items():
                 if ids and (column == f"{thing}_id" or column.endswith(f"_{thing}_id")):

@@ -51,9 +51,10 @@ _READS_FILES = {"glob", "parquet_scan", *READ_FUNCTIONS}
 _BARRED = {METADATA, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
 _TABLES = """
-SELECT lower(schema_name), lower(table_name) FROM duckdb_tables() WHERE database_name = 'lake'
-UNION SELECT lower(schema_name), lower(view_name) FROM duckdb_views() WHERE database_name = 'lake'
+SELECT DISTINCT lower(schema_name), lower(table_name) FROM duckdb_columns()
+WHERE database_name = 'lake'
 """
+"""Tables and views. `duckdb_tables()` would read the statistics of them all: 0.1 s."""
 _PARTS = ("catalog_name", "schema_name", "table_name")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _TEMPORARY = re.compile(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
 from fleetlake.lake.connection import has_meta
+from fleetlake.lake.ducklake import tables_in
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (
@@ -38,7 +39,7 @@ def renew_after_retention(
     """
     with open_lake(settings.lake, read_only=True) as lake:
         deleted_at = _last_deletion(lake)
-        has_marts = bool(lake.rows(_MARTS))
+        has_marts = bool(tables_in(lake, "marts"))
         is_outdated = has_marts and deleted_at is not None and _are_outdated(lake, deleted_at)
     if deleted_at is None:
         return
@@ -95,9 +96,6 @@ def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | N
 
 
 _FULL_BUILD = "is_good and is_full"
-_MARTS = (
-    "select 1 from duckdb_tables() where database_name = 'lake' and schema_name = 'marts' limit 1"
-)
 
 
 def _renew_published(

@@ -21,7 +21,7 @@ from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake, ducklake, open_lake
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.catalog import require_lake
-from fleetlake.lake.ducklake import data_files
+from fleetlake.lake.ducklake import data_files, tables_in
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import (
     ErasedRows,
@@ -226,12 +226,7 @@ def _erase_rows(
     on_step("deleting rows")
     with open_lake(lake) as opened, commit_lock(lake):
         plan, files = _plan(opened, wanted), data_files(opened)
-        has_marts = bool(
-            opened.rows(
-                "select 1 from duckdb_tables() where database_name = 'lake' "
-                "and schema_name = 'marts' limit 1"
-            )
-        )
+        has_marts = bool(tables_in(opened, "marts"))
         return plan, erase_rows(opened, plan, commit_tombstones(opened, plan)), files, has_marts
 
 

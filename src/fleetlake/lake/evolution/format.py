@@ -24,6 +24,7 @@ from fleetlake.endpoints.model import Cursor, Endpoint, Mode, Walk
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import unfinished_lake
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.ducklake import tables_in
 
 FIRST_FORMAT = 1
 """The format of every lake that records none."""
@@ -117,12 +118,7 @@ def _to_install(release: str | None) -> str:
 
 def has_tables(lake: Lake) -> bool:
     """Return whether a lake has tables of ours: a new one has none."""
-    return bool(
-        lake.rows(
-            "select 1 from duckdb_tables() where database_name = 'lake' "
-            "and schema_name in ('raw', 'meta') limit 1"
-        )
-    )
+    return bool(tables_in(lake, "raw", "meta"))
 
 
 def note_format(lake: Lake, format_version: int | None = None) -> None:
