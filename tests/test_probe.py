@@ -343,6 +343,19 @@ def test_what_cannot_be_probed_is_said(sim, path, options, error, words):
     assert words in str(refusal.value)
 
 
+def test_a_number_is_not_taken_for_the_text_that_fleetlake_knows_by_the_same_name():
+    records = [{"id": number, "level": number + 0.5} for number in range(30)]
+    found = Learned(
+        path="tanks", api=Api.V2, records=records, pages=1, is_whole=True, again="",
+        fields=observed_fields(records),
+    )  # fmt: skip
+
+    text = proposed_file(found, taken=())
+
+    assert '[tanks.columns.level]  # 30 x number\nkind = "real"' in text
+    assert "Severity" not in text
+
+
 def test_odd_names_become_no_columns_and_no_control_characters():
     records = [
         {"id": number, "Camel": 1, "a\x1b[31m" * 90: 2, 'q"': 3, "_own": 4, "valid_to": 5}

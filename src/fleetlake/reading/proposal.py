@@ -100,6 +100,8 @@ def _columns(learned: Learned, name: str) -> tuple[list[Field], list[str]]:
 def _meaning(name: str, field: Field) -> Meaning | None:
     """Return the vocabulary's entry of a field, if its values but a few are of that kind."""
     known = VOCABULARY.get(f"{name}.{field.name}") or VOCABULARY.get(field.name)
+    if known and known.kind is Kind.TEXT and field.kind in {Kind.REAL, Kind.INTEGER, Kind.FLAG}:
+        return None  # another field of that name: a text would take anything
     return known if known and _misfits(known, field) * 10 <= len(field.values) else None
 
 
