@@ -1,24 +1,239 @@
-"""Answers to reads: a list page, or one record."""
+"""Answers to reads: a list page, or one record (contract, Endpoints).
 
+A page has the rows of a response, and `meta` with the link to the next. A record appears up to a
+minute after its creation (observed on the service).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 
 from fleetsim import timeuuids
-from fleetsim.blocks import Block
-from fleetsim.conditions import Condition, all_of
+from fleetsim.blocks import Block, concatenate
 from fleetsim.definition import Resource, SeriesRead
-from fleetsim.list_requests import read_list_request, read_shape
+from fleetsim.list_requests import Condition, ListRequest, all_of, read_list_request, read_shape
 from fleetsim.live_shapes import begins_empty
-from fleetsim.paging import read_page
 from fleetsim.refusals import not_found
 from fleetsim.rendering import records
 from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
-from fleetsim.units import NULL
+from fleetsim.units import MINUTE, NEVER, NULL, SECOND, Ints, Words
 from fleetsim.view import View
+
+LONGEST_LAG = MINUTE
+_LATE_ONE_IN = 5
+
+
+def lag(tail: Words) -> Ints:
+    """Return the delay after which each record is visible: above 0, at most 60 s."""
+    share = (tail >> np.uint64(8)) % np.uint64(LONGEST_LAG // SECOND * 1000)
+    return (share.astype(np.int64) + 1) * (SECOND // 1000)
+
+
+def visible(view: View, block: Block) -> Block:
+    """Return the rows that a caller can see now."""
+    longest = LONGEST_LAG + view.scenario.late_by
+    if not view.settled or len(block) == 0 or block["time"][-1] < view.now - longest:
+        return block
+    wait = lag(block["tail"])
+    if view.scenario.late_by:
+        late = (block["tail"] >> np.uint64(32)) % np.uint64(_LATE_ONE_IN) == 0
+        wait = np.where(late, wait + view.scenario.late_by, wait)
+    return block.take(np.flatnonzero(block["time"] + wait <= view.now))
+
+
+_FIRST_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class AnswerPage:
+    """The rows of a response, and its meta with `next` as a whole URL or null."""
+
+    block: Block | None
+    meta: dict[str, Any]
+
+
+def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
+    """Return the requested page; `address` is the URL before the query."""
+    if list_request.resource.rows is None:
+        return _series_page(view, list_request, address)
+    block = all_of(view, list_request.conditions, list_request.resource.rows(view))
+    if _by_id(list_request):
+        return _id_page(view, list_request, address, block)
+    return _offset_page(view, list_request, address, block)
+
+
+def _link(list_request: ListRequest, address: str, **moved: Any) -> str:
+    """Return the URL of another page: all parameters kept, the cursor moved."""
+    kept = [(name, text) for name, text in list_request.parameters if name not in moved]
+    kept = [(name, text) for name, text in kept if name != "limit"]
+    pairs = [
+        ("limit", list_request.limit),
+        *kept,
+        *((name, str(value)) for name, value in moved.items()),
+    ]
+    return f"{address}?{urlencode(pairs)}"
+
+
+def _by_id(list_request: ListRequest) -> bool:
+    """Return whether the caller pages by id: ascending, and no parameter changes that."""
+    if not list_request.resource.id_paging:
+        return False
+    return any(condition.op in ("gt", "gte") for condition in list_request.bounds("id"))
+
+
+def _id_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
+    """Return the first rows with ids above the given one."""
+    shown = block.take(slice(0, list_request.limit))
+    following = None
+    if len(block) > list_request.limit:
+        ids = list_request.resource.by_name["id"].read(view, shown)
+        kept = [
+            pair
+            for pair in list_request.parameters
+            if pair[0] not in ("id__gt", "id__gte", "offset")
+        ]
+        pairs = [
+            ("limit", list_request.limit),
+            *(p for p in kept if p[0] != "limit"),
+            ("id__gt", ids[-1]),
+        ]
+        following = f"{address}?{urlencode(pairs)}"
+    meta = {"limit": list_request.limit, "next": following, "offset": 0, "previous": None}
+    return AnswerPage(shown if len(shown) else None, meta)
+
+
+def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
+    """Return the rows from the offset on, in the requested order."""
+    block = _ordered(view, list_request, block)
+    limit, offset = list_request.limit, list_request.offset
+    shown = block.take(slice(offset, offset + limit))
+    following = previous = None
+    if len(block) > offset + limit:
+        following = _link(list_request, address, offset=offset + limit)
+    if offset > 0:
+        previous = _link(list_request, address, offset=max(offset - limit, 0))
+    meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
+    return AnswerPage(shown if len(shown) else None, meta)
+
+
+def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
+    """Return rows in the requested order; ties stay in the resource's own order."""
+    if not list_request.order_by or len(block) == 0:
+        return block
+    column = list_request.resource.by_name[list_request.order_by.removeprefix("-")]
+    raw = np.asarray(column.read(view, block))
+    keys = np.unique(raw.astype(str) if raw.dtype == object else raw, return_inverse=True)[1]
+    if list_request.order_by.startswith("-"):
+        keys = -keys
+    return block.take(np.argsort(keys, kind="stable"))
+
+
+def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
+    """Return the next records in time order, and whether more follow."""
+    ascending = (
+        list_request.resource.ascending or list_request.order_by == list_request.resource.cursor
+    )
+    parts: list[Block] = []
+    missing = list_request.limit + 1
+    for block in _matching(view, list_request, newest_first=not ascending):
+        ordered = block if ascending else block.take(slice(None, None, -1))
+        parts.append(ordered.take(slice(0, missing)))
+        missing -= len(parts[-1])
+        if missing == 0:
+            break
+    if not parts:
+        return AnswerPage(None, {"limit": list_request.limit, "next": None})
+    found = concatenate(parts)
+    shown = found.take(slice(0, list_request.limit))
+    following = None
+    if len(found) > list_request.limit:
+        last = timeuuids.to_text(shown["time"][-1:], shown["tail"][-1:])[0]
+        op = "gt" if ascending else "lt"
+        following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
+    return AnswerPage(shown, {"limit": list_request.limit, "next": following})
+
+
+def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> Iterator[Block]:
+    """Yield the non-empty blocks of matching, visible records."""
+    resource = list_request.resource
+    assert resource.series is not None
+    devices, conditions = _pick_devices(view, list_request)
+    since, until = _window(list_request, conditions)
+    until = min(until, view.now + 1)
+    read = SeriesRead(
+        devices=devices,
+        since=since,
+        until=until,
+        newest_first=newest_first,
+        want=list_request.limit + 1,
+    )
+    for block in resource.series(view, read):
+        for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
+            settled = visible(view, chunk) if resource.lags else chunk
+            found = all_of(view, conditions, resource.keep(view, settled))
+            if len(found):
+                yield found
+
+
+def _cut(block: Block, since: int, until: int) -> Block:
+    """Return the rows created in [since, until) of a block sorted by time."""
+    first, last = np.searchsorted(block["time"], [since, until])
+    return block.take(slice(int(first), int(last)))
+
+
+def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
+    """Yield a block in growing pieces, so that one page does not filter a whole day."""
+    size, done, total = _FIRST_CHUNK, 0, len(block)
+    while done < total:
+        here = min(size, total - done)
+        first = total - done - here if newest_first else done
+        yield block.take(slice(first, first + here))
+        done += here
+        size *= 2
+
+
+def _pick_devices(view: View, list_request: ListRequest) -> tuple[Ints | None, list[Condition]]:
+    """Return the requested devices as row numbers, and the remaining conditions."""
+    name = list_request.resource.device
+    asked = [c for c in list_request.bounds(name) if c.op in ("exact", "in")] if name else []
+    if not asked:
+        return None, list(list_request.conditions)
+    column = asked[0].column
+    fleet = view.world.fleet
+    ids = fleet.net_device_ids if column.to == "net_devices" else fleet.router_ids
+    wanted = asked[0].value if asked[0].op == "in" else [asked[0].value]
+    rows = ids.rows(np.unique(np.array(wanted, dtype=np.int64)))
+    rest = [condition for condition in list_request.conditions if condition is not asked[0]]
+    return rows[rows >= 0], rest
+
+
+def _window(list_request: ListRequest, conditions: list[Condition]) -> tuple[int, int]:
+    """Return a [since, until) that holds every record the conditions could match."""
+    since, until = 0, NEVER
+    for condition in conditions:
+        kind, op = condition.column.kind, condition.op
+        if condition.column.name not in (
+            "created_at",
+            "action__timestamp",
+            list_request.resource.cursor,
+        ):
+            continue
+        if op in ("in", "isnull"):
+            continue
+        bound = (
+            timeuuids.instant_of(condition.value[0]) if kind is ColumnKind.UUID else condition.value
+        )
+        if op in ("gt", "gte", "exact"):
+            since = max(since, bound)
+        if op in ("lt", "lte", "exact"):
+            until = min(until, bound + 1)
+    return since, until
+
 
 _PARTS = {"configuration_manager": "configuration_managers"}
 """The resource whose record a part of a router is."""

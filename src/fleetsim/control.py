@@ -4,24 +4,88 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import numpy as np
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fleetsim import stamps
+from fleetsim.blocks import Block
 from fleetsim.causes import CAUSES
-from fleetsim.incoming import origin_of, parts_of, path_of
-from fleetsim.push.push_faults import PREFIX
+from fleetsim.definition import Resource, SeriesRead
+from fleetsim.faults import PREFIX
 from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
-from fleetsim.request_bodies import parse_json
+from fleetsim.rendering import records
 from fleetsim.resources import RESOURCES
-from fleetsim.scenarios import SCENARIOS
+from fleetsim.scenarios import SCENARIOS, with_hostile_values
 from fleetsim.simulation import Simulation
-from fleetsim.truth import truth_lines
+from fleetsim.units import Ints
 from fleetsim.v2 import json_answer, refusal_answer
-from fleetsim.v3.assignments import assignments
-from fleetsim.v3.collections import COLLECTIONS
-from fleetsim.wire import dump_line
+from fleetsim.v3.collections import COLLECTIONS, assignments
+from fleetsim.view import View
+from fleetsim.wire import dump_line, origin_of, parse_json, parts_of, path_of
+
+_ROWS_AT_ONCE = 2000
+_DEVICES_AT_ONCE = 20
+
+
+def truth_lines(
+    view: View, resource: Resource, until: int, device: int | None = None
+) -> Iterator[bytes]:
+    """Yield NDJSON of every record created before `until`; snapshots are those of now.
+
+    `device` limits a per-device series to the device with this id.
+    """
+    blocks = (
+        _series(view, resource, until, device)
+        if resource.rows is None
+        else iter([resource.rows(view)])
+    )
+    for block in blocks:
+        for first in range(0, len(block), _ROWS_AT_ONCE):
+            part = block.take(slice(first, first + _ROWS_AT_ONCE))
+            yield b"".join(_lines(view, resource, part))
+
+
+def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
+    """Yield one line per row; per-device series carry the device id in `_device`."""
+    found = records(view, resource.shown, block)
+    if view.scenario.exaggerates:
+        found = [with_hostile_values(record) for record in found]
+    if resource.per_device:
+        devices = resource.by_name[resource.device].read(view, block).tolist()
+        for record, device in zip(found, devices, strict=True):
+            record["_device"] = str(device)
+    return map(dump_line, found)
+
+
+def _series(view: View, resource: Resource, until: int, device: int | None) -> Iterator[Block]:
+    """Yield a series' blocks, oldest first; a per-device series device by device."""
+    assert resource.series is not None
+    since = view.world.started_at
+    for devices in _device_batches(view, resource, device):
+        read = SeriesRead(devices=devices, since=since, until=until, want=_ROWS_AT_ONCE)
+        for block in resource.series(view, read):
+            first, last = np.searchsorted(block["time"], [since, until])
+            yield resource.keep(view, block.take(slice(int(first), int(last))))
+
+
+def _device_batches(view: View, resource: Resource, device: int | None) -> Iterator[Ints | None]:
+    """Yield device rows in batches, or None once for a series that is not per device."""
+    if not resource.per_device:
+        yield None
+        return
+    fleet = view.world.fleet
+    of_interfaces = resource.by_name[resource.device].to == "net_devices"
+    if device is not None:
+        ids = fleet.net_device_ids if of_interfaces else fleet.router_ids
+        rows = ids.rows(np.array([device]))
+        yield rows[rows >= 0]
+        return
+    size = (fleet.net_device_ids if of_interfaces else fleet.router_ids).size
+    for first in range(0, size, _DEVICES_AT_ONCE):
+        yield np.arange(first, min(first + _DEVICES_AT_ONCE, size))
+
 
 _LIMIT = "limit_per_minute"
 _PUSHES = "pushes"

@@ -1,26 +1,93 @@
 """One running simulation: the world, the clock, what clients wrote, and the call counts."""
 
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 
+from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.callers import Caller
-from fleetsim.faults import Faults
-from fleetsim.ledger import Ledger
-from fleetsim.meter import Meter
+from fleetsim.faults import BodyShape, Faults
+from fleetsim.ledger import Fields, Ledger
 from fleetsim.options import SimulatorOptions
-from fleetsim.organisation import ROOT, subtree
+from fleetsim.organisation import ACCOUNTS, ROOT, subtree
 from fleetsim.push import HttpSender, Pusher, PushFaults, Sender
-from fleetsim.push.push_faults import BodyShape
-from fleetsim.refusals import validation
+from fleetsim.refusals import too_many_calls, validation
+from fleetsim.rules import DESTINATIONS, RULES
 from fleetsim.scenarios import PLAIN, SCENARIOS, Scenario
-from fleetsim.seeding import seed_rules
 from fleetsim.simulated_clock import SimulatedClock
-from fleetsim.units import DAY
+from fleetsim.units import DAY, NEVER
 from fleetsim.view import View
 from fleetsim.wire_words import WireWords
 from fleetsim.world import World
+
+_WINDOW_S = 60.0
+
+
+@dataclass
+class Meter:
+    """Calls by resource; `limit_per_minute` is in wall time, and None means no limit."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    counted_calls: int = 0
+    limit_per_minute: int | None = None
+    _admitted: deque[float] = field(default_factory=deque)
+    _refused: int = 0
+
+    def count(self, resource: str, *, counted: bool) -> None:
+        """Count one call."""
+        self.calls[resource] += 1
+        self.counted_calls += counted
+
+    def admit(self, at: float) -> None:
+        """Admit a call at a wall time in seconds.
+
+        Raises: Refusal (429) if the minute's calls are used up. Every second refusal has
+        Retry-After, because the live service does not always send it.
+        """
+        if self.limit_per_minute is None:
+            return
+        while self._admitted and self._admitted[0] <= at - _WINDOW_S:
+            self._admitted.popleft()
+        if len(self._admitted) < self.limit_per_minute:
+            self._admitted.append(at)
+            return
+        self._refused += 1
+        wait = int(self._admitted[0] + _WINDOW_S - at) + 1 if self._admitted else int(_WINDOW_S)
+        raise too_many_calls(retry_after=wait if self._refused % 2 else None)
+
+
+def seed_rules(ledger: Ledger, started_at: int) -> None:
+    """Add one rule for all alert types in the whole account tree, and a disabled destination."""
+    stamp = {"account": ACCOUNTS[ROOT].id, "created_at": started_at, "updated_at": started_at}
+    ledger.writes_to(DESTINATIONS).created[ledger.next_serial()] = {
+        **stamp,
+        "tail": ledger.next_tail(),
+        "name": "Operations room",
+        "endpoint": {"url": "https://hooks.meridian.example/alerts"},
+        "authentication": {"secret": "not-a-real-secret"},
+        "enabled": False,
+        "suspended": False,
+        "last_error_at": None,
+        "last_error_text": None,
+    }
+    rule: Fields = {
+        **stamp,
+        "tail": ledger.next_tail(),
+        "associated_accounts": [ACCOUNTS[ROOT].id],
+        "associated_groups": [],
+        "email_destinations": [],
+        "filter_criteria": {"alert_type__in": list(ALERT_TYPES)},
+        "http_destinations": [],
+        "schedule": None,
+        "settings": None,
+        "last_summary_ts": None,
+        "valid_from": started_at,
+        "valid_to": NEVER,
+    }
+    ledger.writes_to(RULES).created[ledger.next_serial()] = rule
+
 
 _ORIGIN = "http://localhost"
 """The origin of URLs in pushed records, which have no request to take it from."""

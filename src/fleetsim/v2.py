@@ -8,16 +8,15 @@ from starlette.responses import RedirectResponse, Response
 
 from fleetsim.answers import list_records, one_record, router_part
 from fleetsim.callers import Caller, authenticate, is_counted
-from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.refusals import Refusal, method_not_allowed, not_found
 from fleetsim.rendering import with_moving_hosts
 from fleetsim.resources import RESOURCES
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
-from fleetsim.wire import dump_page
+from fleetsim.wire import dump_page, origin_of, parts_of, path_of, query_of
 from fleetsim.writing import answer_write
 from fleetsim.writing.actions import read_speed_test
-from fleetsim.writing.write_context import WriteContext
+from fleetsim.writing.readers import WriteContext
 
 ROOT_PATH = "/api/v2"
 _PARTS: dict[str, tuple[list[str], ...]] = {"routers": ([], ["configuration_manager"], ["lans"])}

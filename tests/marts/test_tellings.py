@@ -8,7 +8,7 @@ import pytest
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
-from fleetsim.world.tellings import TELLINGS, Telling
+from fleetsim.world.plans import TELLINGS, Telling
 from tests.support.mart_truth_fleet import BORN, born, compare
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("marts")]

@@ -6,12 +6,11 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from fleetsim.block_cache import BlockCache
-from fleetsim.blocks import Block
+from fleetsim.blocks import Block, BlockCache
 from fleetsim.command import _read_time as read_time
-from fleetsim.meter import Meter
 from fleetsim.options import SimulatorOptions
 from fleetsim.refusals import Refusal
+from fleetsim.simulation import Meter
 from fleetsim.timeuuids import parse
 
 

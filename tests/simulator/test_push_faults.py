@@ -11,7 +11,7 @@ import pytest
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.push import HttpSender
-from fleetsim.push.cutting import Cut, send_and_cut
+from fleetsim.push.sending import Cut, send_and_cut
 from tests.simulator.sections import section
 from tests.simulator.test_push import subscribe
 from tests.support.service import Service, last_segment

@@ -1,6 +1,6 @@
 """Pushed alerts: signed POSTs to customers' destinations, retried on the simulated clock."""
 
-from fleetsim.push.push_faults import PushFaults
+from fleetsim.faults import PushFaults
 from fleetsim.push.pusher import Pusher
 from fleetsim.push.sending import HttpSender, Sender, send_over_http, sign
 

@@ -13,14 +13,21 @@ import orjson
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
+from fleetsim.faults import PushFaults
 from fleetsim.ledger import Fields, RaisedAlert
 from fleetsim.organisation import ACCOUNTS, ROOT
-from fleetsim.push.cutting import Cut, send_and_cut
-from fleetsim.push.delivery import Delivery, DestinationState
-from fleetsim.push.outbox import Message, has_listeners, messages, of_block, pushed_alert
-from fleetsim.push.push_faults import PushFaults
-from fleetsim.push.push_log import Outgoing, PushLog
-from fleetsim.push.sending import SIGNATURE_HEADER, HttpSender, Sender, sign
+from fleetsim.push.outbox import (
+    Delivery,
+    DestinationState,
+    Message,
+    Outgoing,
+    PushLog,
+    has_listeners,
+    messages,
+    of_block,
+    pushed_alert,
+)
+from fleetsim.push.sending import SIGNATURE_HEADER, Cut, HttpSender, Sender, send_and_cut, sign
 from fleetsim.rules import DESTINATIONS, RULES, key_text
 from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY

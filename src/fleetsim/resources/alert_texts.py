@@ -12,7 +12,7 @@ from fleetsim.fleet import MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetsim.units import Ints
 from fleetsim.view import View
 from fleetsim.world.plans import OUTAGE_REASONS
-from fleetsim.world.setting_changes import SETTINGS
+from fleetsim.world.running import SETTINGS
 
 _PORTS: Final = ("WAN (ethernet)", "Modem 1 (SIM1)", "Modem 2 (SIM1)", "LAN")
 _CAUSES: Final = ("power restored", "connection lost", "reboot requested")

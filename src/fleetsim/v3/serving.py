@@ -10,19 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleetsim.callers import KEY_PAIRS, V3_TOKEN
-from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.live_shapes import live_document
 from fleetsim.refusals import Refusal
 from fleetsim.rendering import with_moving_hosts
-from fleetsim.request_bodies import parse_json
 from fleetsim.simulation import Simulation
 from fleetsim.v3.collections import COLLECTIONS, Collection
 from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
 from fleetsim.v3.users import write_user
 from fleetsim.view import View
-from fleetsim.writing.write_context import WriteContext
+from fleetsim.wire import origin_of, parse_json, parts_of, path_of, query_of
+from fleetsim.writing.readers import WriteContext
 
 LARGEST_PAGE = 50
 _COMMON = ("fields", "id", "type")

@@ -15,9 +15,8 @@ from fleetsim.v3.documents import Document, V3Refusal, item
 from fleetsim.view import View
 from fleetsim.world.people import logins
 from fleetsim.writing.forms import USER_FORM
-from fleetsim.writing.readers import flag, optional_text, read_fields, wrong
+from fleetsim.writing.readers import WriteContext, flag, optional_text, read_fields, wrong
 from fleetsim.writing.snapshot_records import change, create, delete
-from fleetsim.writing.write_context import WriteContext
 
 
 def _minutes(_context: WriteContext, name: str, value: Any) -> int:

@@ -6,16 +6,28 @@ import numpy as np
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
-from fleetsim.fleet import MODEM_ONE, MODEM_TWO, WIRED
+from fleetsim.draws import Draws
+from fleetsim.fleet import MODEM_ONE, MODEM_TWO, WIRED, SimulatedFleet
 from fleetsim.places import miles_between
 from fleetsim.units import DAY, MINUTE, NEVER, SECOND, Ints
 from fleetsim.world import batteries, trips
-from fleetsim.world.clocks import clock_error
 from fleetsim.world.occurrences import Occurrences
 from fleetsim.world.people import failed_logins, lockouts
-from fleetsim.world.plans import CABLE, LINK, NOTICED_AFTER, DayPlan
-from fleetsim.world.tellings import told
+from fleetsim.world.plans import CABLE, LINK, NOTICED_AFTER, DayPlan, told
 from fleetsim.world.world import World
+
+_WEEK = 7 * DAY
+_WORST_S_A_DAY = 15.0
+
+
+def clock_error(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Ints:
+    """Return how far each router's clock is ahead of the service's at instants."""
+    phase = draws.below(_WEEK, "clock-set", router)
+    days = (instant - phase) % _WEEK / DAY
+    rate = draws.between(-_WORST_S_A_DAY, _WORST_S_A_DAY, "clock-rate", router) * SECOND
+    error = (rate * days).astype(np.int64)
+    return np.where(fleet.habits.has_drifting_clock[router], error, 0)
+
 
 CONNECTION_DELAY = MINUTE
 """Service contract, Limits: online or offline for 60 seconds first."""

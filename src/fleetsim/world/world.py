@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fleetsim.block_cache import BlockCache
+from fleetsim.blocks import BlockCache
 from fleetsim.draws import Draws
 from fleetsim.fleet import SimulatedFleet, build_fleet, orphans
 from fleetsim.identifiers import Identifiers
@@ -14,8 +14,7 @@ from fleetsim.units import DAY, Ints
 from fleetsim.world import batteries
 from fleetsim.world.batteries import Ageing
 from fleetsim.world.plans import Planner
-from fleetsim.world.running import RunningTotals
-from fleetsim.world.setting_changes import SettingChangePlanner
+from fleetsim.world.running import RunningTotals, SettingChangePlanner
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from fleetsim import stamps
-from fleetsim.conditions import Condition, all_of
 from fleetsim.ledger import Fields
+from fleetsim.list_requests import Condition, all_of
 from fleetsim.refusals import not_found, validation
 from fleetsim.resources import RESOURCES
 from fleetsim.resources.accounts import account_of
@@ -14,15 +14,18 @@ from fleetsim.rules import DESTINATIONS
 from fleetsim.units import MINUTE, NULL
 from fleetsim.writing.alert_settings import find
 from fleetsim.writing.readers import (
+    WriteAnswer,
+    WriteContext,
     exists,
     ids_of,
     object_of,
     raw_value,
     read_fields,
+    record_id,
     relation,
+    subject_of,
     text,
 )
-from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id, subject_of
 
 _TEST_TAKES = MINUTE
 

@@ -15,8 +15,16 @@ from fleetsim.resources import RESOURCES
 from fleetsim.resources.alert_rules import sees_account
 from fleetsim.rules import DESTINATIONS, RULES, key_text, retire
 from fleetsim.units import NEVER
-from fleetsim.writing.readers import flag, ids_of, read_fields, text, wrong
-from fleetsim.writing.write_context import WriteAnswer, WriteContext, subject_of
+from fleetsim.writing.readers import (
+    WriteAnswer,
+    WriteContext,
+    flag,
+    ids_of,
+    read_fields,
+    subject_of,
+    text,
+    wrong,
+)
 
 LONGEST_SECRET: Final = 256
 SCHEDULES: Final = ("none", "hourly", "daily")

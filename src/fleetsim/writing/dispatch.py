@@ -23,9 +23,8 @@ from fleetsim.writing.forms import (
     ROUTER_FORM,
     USER_FORM,
 )
-from fleetsim.writing.readers import read_body
+from fleetsim.writing.readers import WriteAnswer, WriteContext, read_body, record_id
 from fleetsim.writing.snapshot_records import change, create, delete, existing
-from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id
 
 
 def delete_account(context: WriteContext, key: str) -> WriteAnswer:

@@ -8,8 +8,16 @@ from fleetsim.answers import one_record
 from fleetsim.ledger import Fields
 from fleetsim.refusals import not_found
 from fleetsim.resources import RESOURCES
-from fleetsim.writing.readers import Reader, exists, raw_value, read_fields
-from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id, subject_of
+from fleetsim.writing.readers import (
+    Reader,
+    WriteAnswer,
+    WriteContext,
+    exists,
+    raw_value,
+    read_fields,
+    record_id,
+    subject_of,
+)
 
 _FIRST_CREATED_ID: Final = 900_000_000
 """Higher than all ids of the world, so that created records come last in id order."""
