@@ -20,7 +20,7 @@ from fleetlake.cli import screen
 from fleetlake.cli.docs import docs
 from fleetlake.cli.init import init
 from fleetlake.cli.output import PlainFormatter
-from fleetlake.cli.quarantine import show_quarantined
+from fleetlake.cli.records import show_quarantined
 from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake

@@ -46,7 +46,7 @@ def check(
     if output is OutputFormat.TABLE:
         _print_report(report, rows)
     else:
-        print_records(output, FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        print_records(output, FIELDS, rows)
     note_damage(settings.lake, report)
     if report.damages:
         raise damage_error(settings.lake, report)

@@ -6,18 +6,20 @@ from fleetlake.cli.command_group import CommandOnDemand
 
 _GROUPS = {
     "records": {
-        "gaps": "List or acknowledge time ranges that the service deleted before they were read.",
-        "quarantine": (
+        "fleetlake.cli.records:gaps": (
+            "List or acknowledge time ranges that the service deleted before they were read."
+        ),
+        "fleetlake.cli.records:quarantine": (
             "List, show, retry or acknowledge records that could not be stored in their table."
         ),
-        "columns": (
+        "fleetlake.cli.records:columns": (
             "List members that the service added, promote one to a column, demote it, or retype "
             "a column."
         ),
-        "verify": (
+        "fleetlake.cli.records:verify": (
             "Read a range again and compare its keys with the lake, without writing anything."
         ),
-        "fleetlake.cli.audit_trail:events": (
+        "fleetlake.cli.records:events": (
             "List the lake's audit trail: what was found, repaired or removed on purpose, when "
             "and by whom."
         ),

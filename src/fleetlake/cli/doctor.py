@@ -37,7 +37,7 @@ def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
             (check.name, check.error is None, check.found, check.error and check.error.remedy)
             for check in checks
         ]
-        print_records(output, FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        print_records(output, FIELDS, rows)
     if failed := [check.error for check in checks if check.error]:
         raise SystemExit(failed[0].exit_code)
 

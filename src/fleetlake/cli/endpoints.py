@@ -54,7 +54,6 @@ def list_endpoints(output: FormatOption = OutputFormat.TABLE) -> None:
     """List what is loaded, and the optional lists, which are loaded once the project has a copy."""
     from fleetlake.endpoints.model import Mode
     from fleetlake.endpoints.relations import group_of
-    from fleetlake.settings import load_settings
 
     rows = []
     for name, (source, one) in sorted(described_lists().items()):
@@ -66,7 +65,7 @@ def list_endpoints(output: FormatOption = OutputFormat.TABLE) -> None:
     if output is OutputFormat.TABLE:
         console().print(table("", FIELDS, rows))
     else:
-        print_records(output, FIELDS, rows, is_csv_guarded=load_settings().csv_guard)
+        print_records(output, FIELDS, rows)
 
 
 @endpoints.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetlake.cli.command_group import ListGroup
-from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_records
+from fleetlake.cli.formats import TIME, FormatOption, OutputFormat, print_listed, print_records
 from fleetlake.cli.screen import console, table_or_none
 from fleetlake.errors import UsageError
 from fleetlake.marts.finding_states import STEP_COLUMNS, FindingState, FindingStep
@@ -59,13 +59,11 @@ def list_findings(
     from fleetlake.marts.findings import read_findings
     from fleetlake.settings import load_settings
 
-    settings = load_settings()
-    with open_lake(settings.lake, read_only=True) as lake:
+    with open_lake(load_settings().lake, read_only=True) as lake:
         found = read_findings(lake)
     shown = [one for one in found if every or one["state"] == FindingState.OPEN]
     if output is not OutputFormat.TABLE:
-        records = [[one[field] for field in FIELDS] for one in shown]
-        print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
+        print_records(output, FIELDS, [[one[field] for field in FIELDS] for one in shown])
         return
     listed = {one["attention_id"] for one in shown}
     rows = [
@@ -152,26 +150,20 @@ def history(
     from fleetlake.marts.findings import read_steps
     from fleetlake.settings import load_settings
 
-    settings = load_settings()
-    with open_lake(settings.lake, read_only=True) as lake:
+    with open_lake(load_settings().lake, read_only=True) as lake:
         rows = read_steps(lake, finding_id)
-    if output is not OutputFormat.TABLE:
-        print_records(output, STEP_COLUMNS, rows, is_csv_guarded=settings.csv_guard)
-        return
-    named = (dict(zip(STEP_COLUMNS, row, strict=True)) for row in rows)
-    shown = [
-        (
-            one["finding_id"],
-            one["step"],
-            f"{one['made_at']:%Y-%m-%d %H:%M}",
-            one["actor"],
+    print_listed(
+        output,
+        STEP_COLUMNS,
+        [dict(zip(STEP_COLUMNS, row, strict=True)) for row in rows],
+        things="steps",
+        heads=("id", "step", "at", "by", "until, or to", "comment"),
+        row=lambda one: (
+            *(one["finding_id"], one["step"], f"{one['made_at']:%Y-%m-%d %H:%M}", one["actor"]),
             f"{one['until_at']:%Y-%m-%d %H:%M}" if one["until_at"] else one["assignee"],
             one["comment"],
-        )
-        for one in named
-    ]
-    columns = ("id", "step", "at", "by", "until, or to", "comment")
-    console().print(table_or_none("steps", columns, shown))
+        ),
+    )
 
 
 @findings.command()
@@ -195,7 +187,7 @@ def windows(output: FormatOption = OutputFormat.TABLE) -> None:
             count = len(covered(lake, one, found))
             rows.append((name, until_at is not None, until_at, next_at, count, *of, *when))
     if output is not OutputFormat.TABLE:
-        print_records(output, WINDOW_FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        print_records(output, WINDOW_FIELDS, rows)
         return
     shown = [
         (

@@ -29,15 +29,43 @@ FormatOption = Annotated[
 ]
 
 
-def print_records(
-    output: OutputFormat, columns: Sequence[str], rows: Iterable[Row], *, is_csv_guarded: bool
-) -> None:
+def print_records(output: OutputFormat, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Print rows as JSON or CSV: times in UTC, durations in seconds."""
+    from fleetlake.settings import load_settings
+
     batches = [[[_machine_value(value) for value in row] for row in rows]]
     if output is OutputFormat.JSON:
         print_json(columns, batches)
     else:
-        print_csv(columns, batches, is_guarded=is_csv_guarded)
+        print_csv(columns, batches, is_guarded=load_settings().csv_guard)
+
+
+def print_listed(
+    output: OutputFormat,
+    fields: Sequence[str],
+    found: Sequence[Any],
+    *,
+    things: str,
+    heads: Sequence[str],
+    row: Callable[[Any], Row] = tuple,
+) -> None:
+    """Print a list: for programs all `fields`, for people a table with a `row` of each.
+
+    What was found are objects or dictionaries with these fields, or rows.
+    """
+    if output is OutputFormat.TABLE:
+        from fleetlake.cli.screen import console, table_or_none
+
+        console().print(table_or_none(things, heads, [row(one) for one in found]))
+    else:
+        print_records(output, fields, [_fields(one, fields) for one in found])
+
+
+def _fields(one: Any, fields: Sequence[str]) -> Row:
+    if isinstance(one, (tuple, list)):
+        return one
+    values = one if isinstance(one, dict) else {name: getattr(one, name) for name in fields}
+    return [values[name] for name in fields]
 
 
 def print_json(columns: Sequence[str], batches: Iterable[Iterable[Row]]) -> None:

@@ -133,14 +133,12 @@ def ingest(
         accept_shrunk=accept_shrunk or [],
         when_due=when_due and since is None,
     )
-    report = None if output is OutputFormat.TABLE else partial(_print_outcomes, settings, output)
+    report = None if output is OutputFormat.TABLE else partial(_print_outcomes, output)
     outcomes = run_with_progress(console(stderr=True), load, report=report)
     raise_worst(outcomes, named=endpoints or ())
 
 
-def _print_outcomes(
-    settings: "Settings", output: OutputFormat, outcomes: Sequence["Outcome"]
-) -> None:
+def _print_outcomes(output: OutputFormat, outcomes: Sequence["Outcome"]) -> None:
     """Print what was done for each stream, in the order in which they ended."""
     rows = [
         (
@@ -149,7 +147,7 @@ def _print_outcomes(
         )
         for o in outcomes
     ]
-    print_records(output, OUTCOME_FIELDS, rows, is_csv_guarded=settings.csv_guard)
+    print_records(output, OUTCOME_FIELDS, rows)
 
 
 def _print_plan(
@@ -170,7 +168,7 @@ def _print_plan(
             console().print(table("", PLAN_COLUMNS, [_plan_row(f, limit) for f in found]))
             console().print(_plan_summary(found, limit))
     if output is not OutputFormat.TABLE:
-        print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
+        print_records(output, PLAN_FIELDS, records)
 
 
 def _print_fleet(
@@ -192,7 +190,7 @@ def _print_fleet(
         records = [
             (settings.profile, f.endpoint, None, None, f.calls, _minutes(f, limit)) for f in found
         ]
-        print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
+        print_records(output, PLAN_FIELDS, records)
         return
     columns = ("endpoint", "each device asked every", "calls an hour", "minutes")
     rows = [(f.endpoint, _asked(f), f.calls, _minutes(f, limit)) for f in found]

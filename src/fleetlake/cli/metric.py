@@ -41,11 +41,9 @@ def metric(
     from fleetlake.analysis.reader import open_for_reading
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, print_rows
-    from fleetlake.settings import load_settings
 
-    guarded = load_settings().csv_guard
     if not names:
-        _list(output, is_guarded=guarded)
+        _list(output)
         return
     with open_for_reading(None, published=False) as lake:
         found = lake.metric(
@@ -61,15 +59,14 @@ def metric(
         rounded = [[round(v, 3) if isinstance(v, float) else v for v in row] for row in values]
         print_rows(console(), columns, rounded)
     else:
-        print_records(output, columns, values, is_csv_guarded=guarded)
+        print_records(output, columns, values)
     if proven:
         say(proven)
 
 
-def _list(output: OutputFormat, *, is_guarded: bool) -> None:
+def _list(output: OutputFormat) -> None:
     """Print the metrics."""
-    from fleetlake.cli.formats import print_records
-    from fleetlake.cli.screen import console, table
+    from fleetlake.cli.formats import print_listed
     from fleetlake.semantic_layer import metrics
 
     columns = ("metric", "unit", "meaning", "marts")
@@ -78,10 +75,9 @@ def _list(output: OutputFormat, *, is_guarded: bool) -> None:
         for one in metrics().values()
         if not one.is_part
     ]
-    if output is OutputFormat.TABLE:
-        console().print(table("", columns[:3], [row[:3] for row in rows]))
-    else:
-        print_records(output, columns, rows, is_csv_guarded=is_guarded)
+    print_listed(
+        output, columns, rows, things="metrics", heads=columns[:3], row=lambda one: one[:3]
+    )
 
 
 def _pairs(given: "list[str] | tuple[str, ...]") -> dict[str, object]:

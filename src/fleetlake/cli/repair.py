@@ -60,7 +60,7 @@ def repair(
         _rebuild(settings)
         return
     plan = _plan(settings, is_full=full)
-    _print_losses(plan.losses, output, is_csv_guarded=settings.csv_guard)
+    _print_losses(plan.losses, output)
     _repair(settings, plan, dry_run=dry_run, load=load)
 
 
@@ -96,9 +96,7 @@ def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bo
     screen.print("Run `fleetlake build`, then publish and export as usual.")
 
 
-def _print_losses(
-    losses: "tuple[Loss, ...]", output: OutputFormat, *, is_csv_guarded: bool
-) -> None:
+def _print_losses(losses: "tuple[Loss, ...]", output: OutputFormat) -> None:
     rows = [
         (
             loss.file.of_table,
@@ -112,7 +110,7 @@ def _print_losses(
         for loss in losses
     ]
     if output is not OutputFormat.TABLE:
-        print_records(output, FIELDS, rows, is_csv_guarded=is_csv_guarded)
+        print_records(output, FIELDS, rows)
     elif rows:
         print_rows(console(), FIELDS, rows)
 

@@ -88,7 +88,7 @@ def status(
     elif output is OutputFormat.JSON:
         print_document({**asdict(found), "figures": asdict(measured.figures)})
     else:
-        _print_csv(found, is_csv_guarded=settings.csv_guard)
+        _print_csv(found)
     if found.open_gaps:
         raise RecordsMissing(
             f"The service deleted {counted(len(found.open_gaps), 'range')} of records before "
@@ -98,14 +98,14 @@ def status(
         )
 
 
-def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
+def _print_csv(found: "LakeStatus") -> None:
     """Print the streams alone, one per line."""
     rows = [
         [getattr(stream, field) for field in STREAM_FIELDS]
         + [getattr(stream.retention, field, None) for field in RETENTION_FIELDS]
         for stream in found.streams
     ]
-    print_records(OutputFormat.CSV, CSV_COLUMNS, rows, is_csv_guarded=is_csv_guarded)
+    print_records(OutputFormat.CSV, CSV_COLUMNS, rows)
 
 
 def _print_report(found: "LakeStatus", now: datetime) -> None:

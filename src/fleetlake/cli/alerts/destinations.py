@@ -220,15 +220,13 @@ async def _read(settings: "AccountSettings") -> tuple[list["PushDestination"], "
 
 def _print(found: "Iterable[PushDestination]", now: "datetime", output: OutputFormat) -> None:
     """Print all fields: as records for people, or as rows for programs."""
-    from fleetlake.settings import load_settings
-
     rows = [
         [d.state(now) if name == "state" else getattr(d, name) for name in FIELDS] for d in found
     ]
     if output is OutputFormat.TABLE:
         print_rows(console(), FIELDS, rows)
     else:
-        print_records(output, FIELDS, rows, is_csv_guarded=load_settings().csv_guard)
+        print_records(output, FIELDS, rows)
 
 
 def _last_error(destination: "PushDestination") -> str:

@@ -99,12 +99,8 @@ def list_rules(output: FormatOption = OutputFormat.TABLE, *, profile: ProfileOpt
     heads = ("id", "schedule", "types", "destinations", "account ids", "group ids")
     rows = [
         (
-            rule.rule_id,
-            rule.schedule,
-            _shortened(rule.types),
-            " ".join(rule.destination_ids),
-            _spaced(rule.account_ids),
-            _spaced(rule.group_ids),
+            *(rule.rule_id, rule.schedule, _shortened(rule.types)),
+            *map(_spaced, (rule.destination_ids, rule.account_ids, rule.group_ids)),
         )
         for rule in found
     ]
@@ -266,14 +262,12 @@ def _in_words(fields: dict[str, Any]) -> str:
 
 def _print(found: "Iterable[AlertRule]", output: OutputFormat) -> None:
     """Print all fields: as records for people, or as rows for programs."""
-    from fleetlake.settings import load_settings
-
     is_json = output is OutputFormat.JSON
     rows = [[_cell(getattr(rule, name), is_json=is_json) for name in FIELDS] for rule in found]
     if output is OutputFormat.TABLE:
         print_rows(console(), FIELDS, rows)
     else:
-        print_records(output, FIELDS, rows, is_csv_guarded=load_settings().csv_guard)
+        print_records(output, FIELDS, rows)
 
 
 def _cell(value: object, *, is_json: bool) -> object:

@@ -57,7 +57,7 @@ def watch(
     ended = threading.Event()
     with on_ctrl_c(ended.set), open_lake(settings.lake, read_only=True, threads=1) as lake:
         tail = AlertTail(lake, chosen, since=since)
-        show = _printer(output, is_csv_guarded=settings.csv_guard)
+        show = _printer(output)
         show(tail.look())
         if follow:
             earlier = "" if since else "; --since TIME also shows earlier ones"
@@ -66,14 +66,12 @@ def watch(
             show(tail.look())
 
 
-def _printer(
-    output: OutputFormat, *, is_csv_guarded: bool
-) -> Callable[[Iterable["ArrivedAlert"]], None]:
+def _printer(output: OutputFormat) -> Callable[[Iterable["ArrivedAlert"]], None]:
     """Return a function that prints alerts and flushes them."""
     if output is OutputFormat.JSON:
         return _print_lines
     if output is OutputFormat.CSV:
-        return _csv_printer(is_guarded=is_csv_guarded)
+        return _csv_printer()
     return _print_for_people
 
 
@@ -104,11 +102,12 @@ def _print_lines(alerts: Iterable["ArrivedAlert"]) -> None:
     out.flush()
 
 
-def _csv_printer(*, is_guarded: bool) -> Callable[[Iterable["ArrivedAlert"]], None]:
+def _csv_printer() -> Callable[[Iterable["ArrivedAlert"]], None]:
     """Return a function that prints rows, after a header with the first."""
     from fleetlake.alerting.alert_tail import FIELDS
+    from fleetlake.settings import load_settings
 
-    write = csv_writer(FIELDS, is_guarded=is_guarded)
+    write = csv_writer(FIELDS, is_guarded=load_settings().csv_guard)
 
     def show(alerts: Iterable["ArrivedAlert"]) -> None:
         write([getattr(alert, name) for name in FIELDS] for alert in alerts)
