@@ -9,7 +9,7 @@ from fleetlake.dashboard.dashboard_server import serve_dashboard
 from fleetlake.receiving.push_server import ServerOptions
 from fleetlake.receiving.push_server import serve as serve_receiver
 from fleetlake.settings import Settings
-from fleetsim.command import serve as serve_simulator
+from fleetsim.server import serve as serve_simulator
 from fleetsim.options import SimulatorOptions
 
 
@@ -24,7 +24,7 @@ def test_a_signal_just_before_the_server_runs_is_not_lost(tmp_path, monkeypatch,
         stops.append(server.should_exit)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    monkeypatch.setattr("fleetsim.command._make_collection_rare", lambda: None)
+    monkeypatch.setattr("fleetsim.server._make_collection_rare", lambda: None)
     journal, secrets = tmp_path / "journal", tmp_path / "secrets"
     try:
         match serves:
