@@ -9,8 +9,8 @@ from fleetlake.dashboard.dashboard_server import serve_dashboard
 from fleetlake.receiving.push_server import ServerOptions
 from fleetlake.receiving.push_server import serve as serve_receiver
 from fleetlake.settings import Settings
-from fleetsim.server import serve as serve_simulator
 from fleetsim.options import SimulatorOptions
+from fleetsim.server import serve as serve_simulator
 
 
 @pytest.mark.parametrize("serves", ["receiver", "dashboard", "simulator"])
