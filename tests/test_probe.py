@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fleetlake.cli import app
+from fleetlake.cli.endpoints import described_as
 from fleetlake.decoding.field_kinds import Field, observed_fields, relationships
 from fleetlake.endpoints import ENDPOINTS, forget_own
 from fleetlake.endpoints.columns import Kind
@@ -442,6 +443,11 @@ def test_a_check_of_a_file_knows_the_others_of_the_project(project):
     assert "described in" in run("check", "same.toml").stdout
     assert run("check", "other.toml").stdout == "1 list, nothing wrong: depots.\n"
     assert run("check").stdout == "1 list, nothing wrong: sites.\n"
+
+
+def test_a_path_that_has_a_description_is_recognised():
+    assert described_as("routers", Api.V2) == "routers (shipped)"
+    assert described_as("routers", Api.V3) == ""
 
 
 def test_a_probe_overwrites_no_file(project):

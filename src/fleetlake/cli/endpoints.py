@@ -8,7 +8,7 @@ import typer
 
 from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
-from fleetlake.cli.output import machine_output
+from fleetlake.cli.output import machine_output, say
 from fleetlake.cli.screen import console, table
 from fleetlake.errors import OutputLost, SettingsError, UsageError
 from fleetlake.text.wording import counted, did_you_mean
@@ -47,6 +47,15 @@ def described_lists() -> dict[str, tuple[str, "Defined"]]:
 def list_names(incomplete: str) -> list[str]:
     """Return the names of lists that start with what is typed."""
     return [name for name in described_lists() if name.startswith(incomplete)]
+
+
+def described_as(path: str, api: str) -> str:
+    """Return the list that describes a path already, with its source; empty if none does."""
+    for name, (source, one) in described_lists().items():
+        row = one.endpoint
+        if (row.path.strip("/"), row.api) == (path, api) and row.service is None:
+            return f"{name} ({source})"
+    return ""
 
 
 @endpoints.command("list")
@@ -162,6 +171,8 @@ def probe(
     chosen = Api(api or ("v3" if path.startswith("beta/") else "v2"))
     if out is not None and out.exists():
         raise UsageError(f"{out} exists.", remedy="Choose another file, or move it away.")
+    if known := described_as(path, chosen):
+        say(f"Note: fleetlake has a description of this path: {known}.")
     learned = probe_list(settings, path, api=chosen, pages=pages, per=per)
     text = proposed_file(learned, taken={SERVICES, *ENDPOINTS})
     if out is None:
