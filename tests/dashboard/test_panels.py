@@ -286,3 +286,33 @@ def test_groups_of_one_name_are_offered_with_their_ids():
     sql = groups.sql.replace("{filters}", "").replace("device_inventory", inventory)
 
     assert duckdb.sql(sql).fetchall() == [(3, "Sites"), (1, "Vans · 1"), (2, "Vans · 2")]
+
+
+FIGURE = re.compile(r"\b(?:sum|avg|mean|median|count|quantile\w*)\s*\(")
+OWN_FIGURES = {
+    "/api/data/callers": "calls are described by the snapshot, which is not a mart",
+    "/api/data/calls": "calls are described by the snapshot, which is not a mart",
+    "/api/data/summary": "calls are described by the snapshot, which is not a mart",
+    "/api/devices/facets": "each choice is counted with all other choices",
+    "/api/devices/list": "how many devices the list has",
+    "/api/failover/availability": "the order of the routers, by time not shown",
+    "/api/failover/flapping": "of the last week whatever time is chosen, by flap group",
+    "/api/failover/timeline": "the order of the lanes, of episodes that reach into the time",
+    "/api/filters/groups": "whether a name of a group is unique",
+    "/api/map/drives": "which fixes of a track are left out",
+}
+"""Panels whose SQL computes something that is not a metric, each with the reason."""
+
+
+def test_a_figure_is_a_metric_and_not_computed_by_a_panel():
+    models = [
+        model
+        for file in (project_folder() / "metrics").glob("*.yml")
+        for model in yaml.safe_load(file.read_text("utf-8")).get("semantic_models", ())
+    ]
+    measures = {one.get("expr", one["name"]) for model in models for one in model["measures"]}
+    extreme = re.compile(rf"\b(?:min|max)\s*\((?:\w+\.)?(?:{'|'.join(map(re.escape, measures))})\)")
+
+    found = {panel.path for panel in PANELS for one in (FIGURE, extreme) if one.search(panel.sql)}
+
+    assert found == OWN_FIGURES.keys()

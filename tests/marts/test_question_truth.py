@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fleetlake.analysis.metric_calls import with_metrics
 from fleetlake.lake import Lake, open_lake
 from tests.marts import question_answers as lists
 from tests.marts import question_batteries as batteries
@@ -142,7 +143,7 @@ def asked(question: str, world: World) -> str:
 
 @pytest.mark.parametrize("question", TRUTH)
 def test_the_answer_is_what_happened_in_the_simulated_world(world, lake, question):
-    found = lake.execute(asked(question, world))
+    found = lake.execute(with_metrics(asked(question, world)))
     names = [column for column, *_ in found.description or ()]
     answer = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
