@@ -269,7 +269,7 @@ def test_the_intervals_are_those_of_the_projects_own_schedule(
 def test_under_the_shipped_schedule_no_hourly_stream_is_behind_within_a_day(tmp_path: Path) -> None:
     sim = new_sim(tmp_path, routers=2, days=1)
     hourly = {*endpoints_of(Group.ACTIVITY), *endpoints_of(Group.SERIES)}
-    sim.ingest("routers", "net_devices", *hourly)
+    outcomes = sim.ingest("routers", "net_devices", *hourly)
     late = set()
     for _ in range(26):
         sim.advance(3600)
@@ -278,8 +278,9 @@ def test_under_the_shipped_schedule_no_hourly_stream_is_behind_within_a_day(tmp_
             proven = all_proven_intervals(lake, DEFAULT_PROFILE)
         # Lists that hold only their present records are not in `proven`: nothing can be behind.
         late |= {name for name in hourly & {*proven} if is_behind(name, proven[name], now)}
-        sim.ingest(*hourly)
+        outcomes += sim.ingest(*hourly)
 
+    assert [outcome for outcome in outcomes if outcome.error] == []
     assert len(proven) == 7
     assert late == set()
 
