@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from fleetlake.alerting import kept_secrets
 from fleetlake.alerting.alert_rule import AlertRule
-from fleetlake.alerting.alert_tail import AlertTail
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
+from fleetlake.alerting.new_alerts import AlertTail
 from fleetlake.cli import app
 from fleetlake.cli.status import summary_lines
 from fleetlake.errors import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetlake.alerting.alert_tail import AlertTail
+from fleetlake.alerting.new_alerts import AlertTail
 from fleetlake.care.maintenance import maintain
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import Lake, open_lake
@@ -292,3 +292,12 @@ def test_before_the_first_build_a_watch_shows_a_pushed_alert_once(lake_path, fol
 
     assert [(one.alert_type, one.router_id) for one in shown] == [(alert["type"], 7)]
     assert again == []
+
+
+def test_a_watch_since_a_time_shows_what_was_there_once_and_nothing_older(lake_path):
+    with open_lake(lake_path) as lake:
+        poll(lake, [an_alert(1)])
+        old = AlertTail(lake, since=NOON + timedelta(hours=1))
+        new = AlertTail(lake, since=NOON - timedelta(hours=1))
+
+        assert [len(tail.look()) for tail in (old, old, new, new)] == [0, 0, 1, 0]

@@ -1,4 +1,4 @@
-"""Alerts that have come into the lake since they were last announced, each once.
+"""Alerts that have come into the lake since they were last announced, or last looked at, each once.
 
 How far they are announced is in the lake (`meta.announced`), as the numbers that rows get when they
 are committed. So it agrees with the rows whatever runs, restarts or is restored, and a load that
@@ -11,14 +11,15 @@ announcement has the same id either way, so that it can be recognised if it is s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
-from fleetlake.lake.connection import Lake
+from fleetlake.errors import LakeError
+from fleetlake.lake.connection import Lake, has_meta
 from fleetlake.lake.locks import commit_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
@@ -32,6 +33,8 @@ MOST_ALERTS = 10_000
 _KEY = quoted(ALERTS.key[0])
 _NONE = -1
 """Comes before the number of a table's first row."""
+
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class NewAlert:
     router_id: int | None
     router_name: str | None
     group_name: str | None
+    group_id: int | None = None
+    loaded_at: datetime | None = None
 
     @property
     def event_id(self) -> UUID:
@@ -84,21 +89,31 @@ def new_alerts(
                 _newest(lake, ALERTS, since, at_least=_NONE),
                 _newest(lake, PUSHED, since, at_least=_NONE),
             )
-        words = load_settings().words
-        chosen = {"types": words.either(types), "since": since, "most": MOST_ALERTS}
-        polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
-        pushed: list[tuple[Any, ...]] = []
-        if len(polled) == MOST_ALERTS:
-            # The rest may confirm pushes that would then count as announced.
-            until = Announced(int(polled[-1][0]), last.pushed)
-        else:
-            pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
-            until = Announced(
-                _newest(lake, ALERTS, since, at_least=last.polled),
-                _until(lake, pushed, since, last.pushed),
-            )
+        return _after(lake, last, types, since)
+
+
+def _after(
+    lake: Lake, last: Announced, types: Sequence[str], since: datetime
+) -> tuple[list[NewAlert], Announced]:
+    """Return the alerts behind these rows, oldest first, and how far that is; all without types."""
+    words = load_settings().words
+    chosen = {"types": words.either(types), "since": since, "most": MOST_ALERTS}
+    polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
+    pushed: list[tuple[Any, ...]] = []
+    if len(polled) == MOST_ALERTS:
+        # The rest may confirm pushes that would then count as announced.
+        until = Announced(int(polled[-1][0]), last.pushed)
+    else:
+        pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
+        until = Announced(
+            _newest(lake, ALERTS, since, at_least=last.polled),
+            _until(lake, pushed, since, last.pushed),
+        )
     rows = (dict(zip(_FIELDS, row, strict=True)) for _, *row in (*polled, *pushed))
-    found = [NewAlert(**row | {"alert_type": words.neutral(row["alert_type"])}) for row in rows]
+    found = [
+        NewAlert(**row | {"alert_type": words.neutral(row["alert_type"] or "unknown")})
+        for row in rows
+    ]
     return sorted(found, key=lambda alert: (alert.detected_at, alert.alert_id)), until
 
 
@@ -140,7 +155,8 @@ def _named(alerts: str) -> str:
     """Return a query of alerts with the names of their devices and groups, in the rows' order."""
     return (
         "select row_number, push_id, alert_id, arrived_by, a.account_profile, a.type, "
-        "a.friendly_info, a.detected_at, a.account_id, a.router_id, routers.name, groups.name "
+        "a.friendly_info, a.detected_at, a.account_id, a.router_id, routers.name, groups.name, "
+        "routers.group_id, a._loaded_at "
         f"from ({alerts}) a left join raw.{Thing.ROUTER.listing.name} as routers "
         "on routers.id = a.router_id and routers.valid_to is null "
         "and routers.account_profile = a.account_profile "
@@ -150,14 +166,15 @@ def _named(alerts: str) -> str:
     )
 
 
-_COLUMNS = "account_profile, type, friendly_info, account_id, router_id"
+_COLUMNS = "account_profile, type, friendly_info, account_id, router_id, _loaded_at"
+_CHOSEN = "(len($types) = 0 or list_contains($types, type))"
 _POLLED = _named(
     f"select rowid as row_number, coalesce(c.push_id, lower({_KEY})) as push_id, "
     f"{_KEY} as alert_id, 'poll' as arrived_by, {_COLUMNS}, "
     "coalesce(detected_at, created_at) as detected_at "
     f"from raw.{ALERTS.name} left join (select alert_id as confirmed, push_id "
     f"from meta.confirmations) c on c.confirmed = {_KEY} "
-    "where rowid > $polled and created_at >= $since and list_contains($types, type) "
+    f"where rowid > $polled and created_at >= $since and {_CHOSEN} "
     # The push was announced, or is older than the first look.
     f"and not exists (select 1 from raw.{PUSHED.name} p where p.push_id = c.push_id "
     "and p.rowid <= $pushed)"
@@ -166,7 +183,72 @@ _PUSHED = _named(
     "select rowid as row_number, push_id, coalesce(created_at_timeuuid, push_id) as alert_id, "
     f"'push' as arrived_by, {_COLUMNS}, coalesce(detected_at, alerted_at) as detected_at "
     f"from raw.{PUSHED.name} where rowid > $pushed and alerted_at >= $since "
-    "and list_contains($types, type) "
+    f"and {_CHOSEN} "
     # The polled alert is announced instead.
     "and push_id not in (select push_id from meta.confirmations)"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertFilter:
+    """Which alerts to show: of these types, of a device or a group by id or name."""
+
+    types: Sequence[str] = ()
+    device: str | None = None
+    group: str | None = None
+
+    def fits(self, alert: NewAlert) -> bool:
+        """Return whether an alert is of the device and the group; the query chooses the types."""
+        return self.device in {None, str(alert.router_id), alert.router_name} and (
+            self.group in {None, str(alert.group_id), alert.group_name}
+        )
+
+
+FIELDS = (
+    *("alert_id", "account_profile", "alert_type", "detected_at", "router_id", "router_name"),
+    *("group_id", "group_name", "account_id", "description", "loaded_at"),
+)
+"""What is shown of an alert, in the order of JSON and CSV."""
+
+
+class AlertTail:
+    """The alerts that arrived since the last look; the first look shows those since a time.
+
+    Without a time, the first look shows nothing: what is there has arrived before. Raises:
+    LakeError for a lake that only earlier releases have written.
+    """
+
+    def __init__(
+        self, lake: Lake, chosen: AlertFilter | None = None, *, since: datetime | None = None
+    ) -> None:
+        if not has_meta(lake, "confirmations"):
+            raise LakeError(
+                "An earlier release wrote this lake.",
+                remedy="Run `fleetlake ingest` first, which upgrades it.",
+            )
+        self._lake, self._chosen = lake, chosen or AlertFilter()
+        self._earlier: list[NewAlert] = []
+        self._last = Announced(_NONE, _NONE)
+        with lake.single_snapshot():
+            if since is not None:
+                found = self._read(since)
+                self._earlier = [alert for alert in found if alert.detected_at >= since]
+            self._last = Announced(
+                _newest(lake, ALERTS, _EVER, at_least=_NONE),
+                _newest(lake, PUSHED, _EVER, at_least=_NONE),
+            )
+
+    def look(self) -> list[NewAlert]:
+        """Return the alerts that arrived since the last look, oldest first."""
+        shown, self._earlier = self._earlier, []
+        with self._lake.single_snapshot():
+            return [*shown, *self._read(_EVER)]
+
+    def _read(self, since: datetime) -> list[NewAlert]:
+        shown: list[NewAlert] = []
+        while True:
+            found, until = _after(self._lake, self._last, self._chosen.types, since)
+            shown += filter(self._chosen.fits, found)
+            if until == self._last:
+                return shown
+            self._last = until

@@ -14,7 +14,7 @@ from fleetlake.cli.screen import console
 from fleetlake.text.plain import plain
 
 if TYPE_CHECKING:
-    from fleetlake.alerting.alert_tail import ArrivedAlert
+    from fleetlake.alerting.new_alerts import NewAlert
 
 WIDEST_TYPE = 28
 
@@ -47,8 +47,8 @@ def watch(
     """
     import threading
 
-    from fleetlake.alerting.alert_tail import AlertFilter, AlertTail
     from fleetlake.alerting.chosen_types import chosen_types
+    from fleetlake.alerting.new_alerts import AlertFilter, AlertTail
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
 
@@ -66,7 +66,7 @@ def watch(
             show(tail.look())
 
 
-def _printer(output: OutputFormat) -> Callable[[Iterable["ArrivedAlert"]], None]:
+def _printer(output: OutputFormat) -> Callable[[Iterable["NewAlert"]], None]:
     """Return a function that prints alerts and flushes them."""
     if output is OutputFormat.JSON:
         return _print_lines
@@ -75,7 +75,7 @@ def _printer(output: OutputFormat) -> Callable[[Iterable["ArrivedAlert"]], None]
     return _print_for_people
 
 
-def _print_for_people(alerts: Iterable["ArrivedAlert"]) -> None:
+def _print_for_people(alerts: Iterable["NewAlert"]) -> None:
     screen = console()
     for alert in alerts:
         at = f"{alert.detected_at:%Y-%m-%d %H:%M:%S}" if alert.detected_at else " " * 19
@@ -85,31 +85,34 @@ def _print_for_people(alerts: Iterable["ArrivedAlert"]) -> None:
     screen.file.flush()
 
 
-def _about(alert: "ArrivedAlert") -> str:
+def _about(alert: "NewAlert") -> str:
     """Return the name of an alert's device, or whatever else it is about."""
     if alert.router_id is None:
         return f"account {alert.account_id}"
     return alert.router_name or f"router {alert.router_id}"
 
 
-def _print_lines(alerts: Iterable["ArrivedAlert"]) -> None:
+def _print_lines(alerts: Iterable["NewAlert"]) -> None:
     import orjson
+
+    from fleetlake.alerting.new_alerts import FIELDS
 
     out, is_shown = machine_output(), is_read_by_people()
     for alert in alerts:
-        line = orjson.dumps(alert, option=orjson.OPT_UTC_Z).decode()
+        shown = {name: getattr(alert, name) for name in FIELDS}
+        line = orjson.dumps(shown, option=orjson.OPT_UTC_Z).decode()
         out.write(f"{plain(line) if is_shown else line}\n")
     out.flush()
 
 
-def _csv_printer() -> Callable[[Iterable["ArrivedAlert"]], None]:
+def _csv_printer() -> Callable[[Iterable["NewAlert"]], None]:
     """Return a function that prints rows, after a header with the first."""
-    from fleetlake.alerting.alert_tail import FIELDS
+    from fleetlake.alerting.new_alerts import FIELDS
     from fleetlake.settings import load_settings
 
     write = csv_writer(FIELDS, is_guarded=load_settings().csv_guard)
 
-    def show(alerts: Iterable["ArrivedAlert"]) -> None:
+    def show(alerts: Iterable["NewAlert"]) -> None:
         write([getattr(alert, name) for name in FIELDS] for alert in alerts)
         machine_output().flush()
 
