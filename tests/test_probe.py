@@ -276,6 +276,25 @@ class Demanding(Between):
         return await self.forward(request, query)
 
 
+class Failing(Between):
+    """A service that answers filters with 500."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        query = dict(parse_qsl(request.url.query.decode()))
+        if query.keys() - {"limit"}:
+            return httpx.Response(500, text="internal error")
+        return await self.forward(request, query)
+
+
+def test_trials_without_an_answer_are_said(sim):
+    settings = sim.settings(retry_attempts=1)
+
+    found = probe_list(settings, "routers", api=Api.V2, transport=Failing(sim))
+
+    assert (found.cursor, found.window) == (None, None)
+    assert "# not known: what 2 trials without an answer" in proposed_file(found, taken=())
+
+
 @pytest.mark.parametrize("path", ["routers", "failovers", "router_alerts"])
 def test_a_filter_that_the_service_ignores_is_not_proposed(sim, path):
     found = probe_list(sim.settings(), path, api=Api.V2, transport=Careless(sim))

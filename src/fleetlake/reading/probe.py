@@ -39,6 +39,7 @@ from fleetlake.errors import (
     RequestRejected,
     ServiceError,
     SettingsError,
+    Unreachable,
     UsageError,
 )
 from fleetlake.service.client import Client
@@ -96,7 +97,10 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """What a probe learned about a list. `again` says what changed when it was asked again."""
+    """What a probe learned about a list. `again` says what changed when it was asked again.
+
+    `unanswered` trials got no answer, so what they would have shown is not known.
+    """
 
     path: str
     api: Api
@@ -105,6 +109,7 @@ class Learned:
     is_whole: bool
     fields: Sequence[Field]
     again: str
+    unanswered: int = 0
     page_size: int | None = None
     required: Filter | None = None
     cursor: tuple[Walk, str] | None = None
@@ -122,9 +127,10 @@ def probe_list(
     per: str | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Learned:
-    """Return what a list's first pages say; `per` is a required filter, as NAME=ID,ID.
+    """Return what the first pages of a list say, and which filters work on it.
 
-    Raises: ServiceError, UsageError.
+    `per` is a required filter, as NAME=ID,ID. Raises: ServiceError if the list cannot be read;
+    UsageError if it has no records, or requires a filter that is not known.
     """
     if not PATH.fullmatch(path):
         raise UsageError(
@@ -148,20 +154,12 @@ def probe_list(
 
     async def run() -> Learned:
         async with Client(settings, transport=transport) as client:
-            return await probe(client, path, api=api, pages=pages, required=required)
+            return await _probe(_List(client, path, api, required), path, api, pages)
 
     return asyncio.run(run())
 
 
-async def probe(
-    client: Client, path: str, *, api: Api, pages: int, required: Filter | None = None
-) -> Learned:
-    """Return what the first pages of a list say, and which filters work on it.
-
-    Raises: ServiceError if the list cannot be read; UsageError if it needs a filter that is not
-    known.
-    """
-    asked = _List(client, path, api, required)
+async def _probe(asked: "_List", path: str, api: Api, pages: int) -> Learned:
     began = time.monotonic()
     first = await asked.first()
     records, answer, count = list(first.records), first, 1
@@ -190,7 +188,8 @@ async def probe(
     if api is Api.V2:
         learned = await _with_window(asked, await _with_cursor(asked, learned, first), first)
     again = (await asked.tried({})).records
-    return replace(learned, again=_difference(first.records, again, time.monotonic() - began))
+    change = _difference(first.records, again, time.monotonic() - began)
+    return replace(learned, again=change, unanswered=asked.unanswered)
 
 
 class _List:
@@ -200,6 +199,7 @@ class _List:
         self._client, self._api, self.required = client, api, required
         self._path = f"{path}/" if api is Api.V2 else path
         self._fixed: dict[str, str] = {}
+        self.unanswered = 0
 
     async def get(self, parameters: Mapping[str, str], *, size: int | None = None) -> Answer:
         """Return one page. Raises: ServiceError."""
@@ -214,7 +214,8 @@ class _List:
             return await self.get(parameters, size=size)
         except CredentialsRefused:
             raise
-        except ServiceError:
+        except ServiceError as error:
+            self.unanswered += isinstance(error, Unreachable)
             return Answer([], None, None)
 
     async def first(self) -> Answer:
@@ -315,14 +316,6 @@ def sort_key(kind: Kind | None, value: Any) -> Any:
     return read_value(kind or Kind.TEXT, value)
 
 
-def is_met(field: Field, operator: str, bound: Any, records: Sequence[Any]) -> list[bool]:
-    """Return which records meet a filter on a field. Raises: ValueError for odd values."""
-    limit = sort_key(field.kind, bound)
-    values = [sort_key(field.kind, value_at(record, field.name)) for record in records]
-    compare = getattr(operators, {"gte": "ge", "lte": "le"}.get(operator, operator))
-    return [value is not None and compare(value, limit) for value in values]
-
-
 def filter_works(
     field: Field, operator: str, bound: Any, before: Sequence[Any], after: Sequence[Any]
 ) -> bool:
@@ -331,13 +324,17 @@ def filter_works(
     `before` is the page without it, of the same size: some of its records must not meet the
     filter, so that a page of a service that ignores it differs from one that applies it.
     """
+    compare = getattr(operators, {"gte": "ge", "lte": "le"}.get(operator, operator))
     try:
-        was, now = (is_met(field, operator, bound, records) for records in (before, after))
-    except (ValueError, TypeError):
+        limit = sort_key(field.kind, bound)
+        was, now = (
+            [compare(sort_key(field.kind, value_at(one, field.name)), limit) for one in records]
+            for records in (before, after)
+        )
+    except (ValueError, TypeError):  # a null, or a value of another kind
         return False
-    kept = [record for record, meets in zip(before, was, strict=True) if meets]
-    is_full = len(after) >= TRIAL
-    return bool(now) and all(now) and not all(was) and (is_full or len(kept) <= len(after))
+    is_whole = len(after) >= TRIAL or sum(was) <= len(after)
+    return bool(now) and all(now) and not all(was) and is_whole
 
 
 def is_ascending(field: Field, records: Sequence[Any]) -> bool:

@@ -138,28 +138,50 @@ def _seen(learned: Learned, columns: Iterable[Field]) -> Iterator[str]:
 
 def _unknown(
     learned: Learned, columns: Sequence[Field], unused: Sequence[str], key: object
-) -> Iterator[str]:
-    yield "what the records are; say it in `about`."
-    yield "how long the service keeps them; if it deletes old ones, add `retention_days`."
-    if len(learned.records) < FEW:
-        yield "more than these few records show: the key, the kinds and the cursor are guesses."
-    if key is None:
-        yield "the key. No single field was different in each record; name its columns in `key`."
-    if learned.cursor is None:
-        yield "how to page. No cursor worked, or there are too few records to see it."
-    if learned.window is None:
-        yield 'whether each version matters. If only the newest does, write kind = "latest".'
-    elif not any(ENDS.search(f.name) for f in columns):
-        yield 'whether records change. If so, they need kind = "upsert" and `changes_until`.'
-    if learned.required:
-        yield f"whether `{learned.required.source}` lists all ids that have records."
-        if learned.required.takes_many and not learned.is_whole:
-            yield "how many ids a call may have; 100 is the most (`ids_per_call`)."
+) -> list[str]:
+    """Return what the probe could not learn, and what to do about it."""
+    required, unanswered = learned.required, counted(learned.unanswered, "trial")
     types = {str(value_at(record, "type")) for record in learned.records}
-    if learned.api is Api.V3 and len(types) > 1:
-        yield "whether `type` matters. It differs between records, and only v2 has a column for it."
-    if unused:
-        yield f"fields without a column, kept in `_extra`: {one_line(', '.join(unused), 1000)}."
+    has_end = any(ENDS.search(f.name) for f in columns)
+    remarks: list[tuple[object, str]] = [
+        (True, "what the records are; say it in `about`."),
+        (True, "how long the service keeps them; if it deletes old ones, add `retention_days`."),
+        (learned.unanswered, f"what {unanswered} without an answer would show: probe again."),
+        (
+            len(learned.records) < FEW,
+            "more than these few records show: the key, the kinds and the cursor are guesses.",
+        ),
+        (
+            key is None,
+            "the key. No single field was different in each record; name its columns in `key`.",
+        ),
+        (
+            learned.cursor is None,
+            "how to page. No cursor worked, or there are too few records to see it.",
+        ),
+        (
+            learned.window is None,
+            'whether each version matters. If only the newest does, write kind = "latest".',
+        ),
+        (
+            learned.window and not has_end,
+            'whether records change. If so, they need kind = "upsert" and `changes_until`.',
+        ),
+        (required, f"whether `{required and required.source}` lists all ids that have records."),
+        (
+            required and required.takes_many and not learned.is_whole,
+            "how many ids a call may have; 100 is the most (`ids_per_call`).",
+        ),
+        (
+            learned.api is Api.V3 and len(types) > 1,
+            "whether `type` matters. It differs between records, and only v2 has a column for it.",
+        ),
+        (
+            unused,
+            f"fields without a column, kept in `_extra`: {one_line(', '.join(unused), 1000)}.",
+        ),
+    ]
+    return [text for applies, text in remarks if applies]
 
 
 def _storing(learned: Learned, columns: Sequence[Field], key: list[str] | None) -> Iterator[str]:
