@@ -214,7 +214,11 @@ def test_query_says_its_proof_on_standard_error_below_a_table_only():
         for options in ("", "--format csv", "--proof off", "--format csv --proof json")
     )
 
+    header = asked("--format", "csv", "--proof", "header")
+
     assert table.stderr.startswith("Complete until 2026-06-15 11:00 UTC (alerts; snapshot ")
+    assert header.stdout == f"# {table.stderr}{csv.stdout}"
+    assert (header.stderr, asked("--proof", "header").exit_code) == ("", 2)
     assert (csv.stderr, off.stderr) == ("", "")
     assert table.stdout == off.stdout
     assert both.stdout == csv.stdout
@@ -225,13 +229,15 @@ def test_query_says_its_proof_on_standard_error_below_a_table_only():
 def test_metric_says_its_proof_below_a_table_only(lake):
     lake.execute("create table marts.failover_episodes as select now() as started_at, 1 as id")
 
-    table, csv = (
-        CliRunner().invoke(app, ["metric", "failovers", "--format", output])
-        for output in ("table", "csv")
+    table, csv, header = (
+        CliRunner().invoke(app, ["metric", "failovers", "--format", *output.split()])
+        for output in ("table", "csv", "csv --proof header")
     )
 
     assert table.stderr.startswith("Not complete until 2026-06-15 11:00 UTC (")
     assert (csv.stderr, csv.exit_code) == ("", 0)
+    assert header.stdout.startswith("# Not complete until 2026-06-15 11:00 UTC (")
+    assert header.stdout.endswith(f"\n{csv.stdout}")
 
 
 def test_a_proof_that_cannot_be_made_does_not_keep_back_the_answer(lake):

@@ -86,7 +86,9 @@ def test_each_panel_tells_its_script_what_to_ask_and_how_to_draw():
             "panel wide" if panel.is_wide else "panel" for panel in shown
         ]
         exports = [one["href"] for one in tags.found["a"] if one.get("class") == "export"]
-        assert exports == [f"{panel.path}.{form}" for panel in shown for form in ("csv", "parquet")]
+        assert exports == [
+            f"{panel.path}.{form}" for panel in shown for form in ("csv", "csv", "parquet")
+        ]
         assert tags.named("script", "src") == ["/static/theme.js", "/static/main.js"]
 
 

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.output import say
-from fleetlake.cli.query import ProofOption, proof_format, proof_text
+from fleetlake.cli.query import ProofOption, proof_format, proof_text, say_above, say_below
 
 _BY = "A dimension, e.g. carrier, group, account or router. Repeat it for several."
 _ONLY = "Only of this: carrier=Bluewave, group_id=102. Repeat it for several."
@@ -42,6 +41,7 @@ def metric(
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, print_rows
 
+    form = proof_format(proof, output)
     if not names:
         _list(output)
         return
@@ -52,16 +52,16 @@ def metric(
         if sql:
             console().print(found.sql, soft_wrap=True)
             return
-        proven = proof_text(lambda: found.proof, proof_format(proof, output))
+        proven = proof_text(lambda: found.proof, form)
         rows = found.arrow()
     columns, values = rows.column_names, [tuple(row.values()) for row in rows.to_pylist()]
     if output is OutputFormat.TABLE:
         rounded = [[round(v, 3) if isinstance(v, float) else v for v in row] for row in values]
         print_rows(console(), columns, rounded)
     else:
+        say_above(proven, form)
         print_records(output, columns, values)
-    if proven:
-        say(proven)
+    say_below(proven, form)
 
 
 def _list(output: OutputFormat) -> None:

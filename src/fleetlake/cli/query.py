@@ -27,7 +27,8 @@ UNSAFE = (
 )
 PROOF = (
     "Say on standard error what the answer rests on and what is missing: as text, as JSON on one "
-    "line, or not at all. By default as text below a table, and not at all for CSV and JSON."
+    "line, or not at all. By default as text below a table, and not at all for CSV and JSON. "
+    "`header` writes it above the CSV itself, in lines that begin with #."
 )
 GUARD = (
     "In CSV, put ' before texts that a spreadsheet would run as a formula: those that start with "
@@ -40,6 +41,7 @@ class ProofFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    HEADER = "header"
     OFF = "off"
 
 
@@ -87,12 +89,26 @@ def query(
             close_off(lake)
         try:
             proven = "" if form is ProofFormat.OFF else _proof(lake, sql, form)
+            say_above(proven, form)
             for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
             asked = ('fleetlake query "show tables"', 'fleetlake query "describe raw.alerts"')
             raise failure(error, lake.path, *asked) from None
-    if proven:
+    say_below(proven, form)
+
+
+def say_above(proven: str, form: ProofFormat) -> None:
+    """Write a proof above CSV, as comments."""
+    from fleetlake.cli.output import machine_output
+
+    if form is ProofFormat.HEADER and proven:
+        machine_output().write("".join(f"# {line}\n" for line in proven.splitlines()))
+
+
+def say_below(proven: str, form: ProofFormat) -> None:
+    """Write a proof to standard error, unless it is above the CSV."""
+    if proven and form is not ProofFormat.HEADER:
         say(proven)
 
 
@@ -124,13 +140,15 @@ def proof_text(made: "Callable[[], AnswerProof]", form: ProofFormat) -> str:
     except LakeError as error:  # the answer itself may be in files that are not damaged
         told = {"is_complete": False, "not_complete_because": [str(error)]}
         lines = [f"Not proven: {error}"]
-    if form is ProofFormat.TEXT:
+    if form in {ProofFormat.TEXT, ProofFormat.HEADER}:
         return "\n".join(lines)
     return orjson.dumps(told, default=str, option=orjson.OPT_UTC_Z).decode()
 
 
 def proof_format(asked: ProofFormat | None, output: OutputFormat) -> ProofFormat:
     """Return the format that was asked for, or the one that suits the output."""
+    if asked is ProofFormat.HEADER and output is not OutputFormat.CSV:
+        raise typer.BadParameter("--proof header needs --format csv.")
     if asked is not None:
         return asked
     return ProofFormat.TEXT if output is OutputFormat.TABLE else ProofFormat.OFF

@@ -63,7 +63,8 @@ class QueryRejected(UsageError):
 class Described:
     """What a snapshot says of itself; `as_of` is the time of its newest event.
 
-    `stale` names the marts whose build failed before the snapshot.
+    `stale` names the marts whose build failed before the snapshot, `set_aside` has the records in
+    quarantine by account profile and endpoint, `unavailable` names what an account may not read.
     """
 
     name: str
@@ -74,6 +75,8 @@ class Described:
     rows: int
     gaps: tuple[Mapping[str, Any], ...]
     stale: tuple[str, ...]
+    set_aside: Mapping[tuple[str, str], int]
+    unavailable: frozenset[str]
 
 
 class PublishedSnapshot:
@@ -90,6 +93,8 @@ class PublishedSnapshot:
         self.leases = 0
         self.is_retired = False
         self._since: dict[str, int | None] = {}
+        self.proofs: dict[tuple[str, ...], dict[str, Any]] = {}
+        """What panels rest on, by their marts: it is the same for as long as the snapshot is."""
         written = description_of(folder)
         if "tables" not in written:
             raise LakeError(NOTHING, remedy=PUBLISH)
@@ -245,6 +250,11 @@ class PublishedSnapshot:
             rows=sum(table["rows"] for table in written["tables"].values()),
             gaps=tuple(written.get("gaps", ())),
             stale=tuple(str(one["mart"]) for one in written.get("stale_marts", ())),
+            set_aside={
+                (one["account_profile"], one["endpoint"]): one["records"]
+                for one in written.get("quarantined", ())
+            },
+            unavailable=frozenset(written.get("unavailable", ())),
         )
 
 

@@ -209,6 +209,8 @@ def _panel(panel: Panel) -> str:
 <details class="menu"><summary title="Export, and where this comes from"><span aria-hidden="true">
 ⋯</span><span class="hidden">Export and origin of {title}</span></summary><div>
 <a class="export" data-format="csv" href="{panel.path}.csv" download>CSV</a>
+<a class="export" data-format="csv" data-proof="header" download
+ href="{panel.path}.csv">CSV with its proof</a>
 <a class="export" data-format="parquet" href="{panel.path}.parquet" download>Parquet</a>
 <details><summary>Where this comes from</summary>
 <p>Marts: {marts}. Exports hold up to {EXPORTED_ROWS:,} rows.</p>

@@ -1,7 +1,7 @@
 """Rows as the page, a spreadsheet or a notebook takes them: JSON by column, CSV, Parquet. Pure."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import orjson
 import pyarrow as pa
@@ -42,9 +42,13 @@ def as_json(panel: Panel, rows: pa.Table, *, more: Mapping[str, object]) -> byte
     )
 
 
-def as_csv(rows: pa.RecordBatchReader) -> bytes:
-    """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula."""
-    out = io.BytesIO()
+def as_csv(rows: pa.RecordBatchReader, proof: Sequence[str] = ()) -> bytes:
+    """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula.
+
+    The lines of a `proof` are above it, as comments.
+    """
+    out = io.BytesIO("".join(f"# {line}\n" for line in proof).encode())
+    out.seek(0, io.SEEK_END)
     fields = [
         (field.name, pa.string() if _is_text(field.type) else field.type) for field in rows.schema
     ]
@@ -54,12 +58,13 @@ def as_csv(rows: pa.RecordBatchReader) -> bytes:
     return out.getvalue()
 
 
-def as_parquet(rows: pa.RecordBatchReader) -> bytes:
-    """Return rows as a Parquet file."""
+def as_parquet(rows: pa.RecordBatchReader, proof: Sequence[str] = ()) -> bytes:
+    """Return rows as a Parquet file, with the lines of a `proof` in its metadata."""
     out = io.BytesIO()
-    with pq.ParquetWriter(out, rows.schema, compression="zstd") as writer:
+    schema = rows.schema.with_metadata({"proof": "\n".join(proof)} if proof else None)
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for batch in rows:
-            writer.write_batch(batch)
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     return out.getvalue()
 
 

@@ -37,6 +37,7 @@ from fleetlake.dashboard.open_snapshots import (
     SnapshotGone,
 )
 from fleetlake.dashboard.page_shell import login_html, page_html, problem_html
+from fleetlake.dashboard.panel_proof import panel_proof
 from fleetlake.dashboard.panels import EXPORTED_ROWS, Panel, dashboard_pages, panel_at
 from fleetlake.dashboard.parameters import typed
 from fleetlake.dashboard.request_counts import METRICS_TYPE, CountedRequests, RequestCounts
@@ -244,7 +245,8 @@ class Dashboard:
             return _problem(UsageError("Exports are .csv or .parquet."), 404)
         given = dict(request.query_params)
         if form:
-            work = partial(self._export, panel, given, form)
+            has_header = form == "csv" and given.pop("proof", "") == "header"
+            work = partial(self._export, panel, given, form, has_header=has_header)
             return await self._answer(work, self._export_limiter)
         return await self._answer(lambda: self._shown(panel, given, request.url.query))
 
@@ -313,6 +315,7 @@ class Dashboard:
                 "snapshot": snapshot.described.name,
                 "as_of": int(snapshot.described.as_of.timestamp() * 1000),
                 "since": snapshot.since(panel.since) if panel.since else None,
+                "proof": panel_proof(snapshot, panel),
                 "is_cut": found.num_rows > panel.limit,
                 "applied": applied,
                 "ignored": [name for name in values if name not in {*applied, *panel.beside}],
@@ -321,21 +324,29 @@ class Dashboard:
         self._keep(key, document)
         return _json(document)
 
-    def _export(self, panel: Panel, given: Mapping[str, str], form: str) -> Response:
+    def _export(
+        self, panel: Panel, given: Mapping[str, str], form: str, *, has_header: bool
+    ) -> Response:
         with self._snapshots.lease() as snapshot:
             values = typed(given, as_of=snapshot.described.as_of)
             chosen = panel.of_table(values.get("table"))
             sql, parameters = snapshot.statement(chosen, values, rows=EXPORTED_ROWS)
             write, media_type = _EXPORTS[form]
+            proof = panel_proof(snapshot, chosen)["in_words"]
             with (
                 self.counts.query_seconds.time(),
                 snapshot.batches(sql, parameters, seconds=EXPORT_SECONDS) as rows,
             ):
-                content = write(rows)
+                content = write(rows, proof if has_header or form != "csv" else ())
             of = values.get("table", panel.name)
             name = f"{panel.page}-{of}-{snapshot.described.name[:15]}.{form}"
         pa.default_memory_pool().release_unused()
-        headers = {"Content-Disposition": f'attachment; filename="{name}"', **_FRESH}
+        said = "; ".join(proof).encode("ascii", "replace").decode()
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "X-Fleetlake-Proof": said,
+            **_FRESH,
+        }
         return Response(content, media_type=media_type, headers=headers)
 
     def _keep(self, key: tuple[str, str], document: bytes) -> None:

@@ -217,6 +217,11 @@ class _Snapshot:
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
+            "quarantined": [
+                {"account_profile": profile, "endpoint": endpoint, "records": records}
+                for profile, endpoint, records in self.lake.rows(_SET_ASIDE)
+            ],
+            "unavailable": [endpoint for (endpoint,) in self.lake.rows(_UNAVAILABLE)],
             "findings": [] if self.is_coarse else self._steps(),
             "stale_marts": [
                 {"mart": one.mart, "since_at": _as_text(one.since_at)}
@@ -395,6 +400,11 @@ class _Snapshot:
             connection.execute("COMMIT")
 
 
+_SET_ASIDE = """
+SELECT account_profile, endpoint, count(*) FROM meta.quarantine WHERE resolved_at IS NULL
+GROUP BY ALL ORDER BY ALL
+"""
+_UNAVAILABLE = "SELECT DISTINCT endpoint FROM meta.capabilities WHERE NOT is_available ORDER BY 1"
 _WATERMARKS = """
 SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """

@@ -73,7 +73,8 @@ async function read(panel, given) {
 async function load(panel, { force = false } = {}) {
   const given = query();
   for (const link of panel.section.querySelectorAll(".export")) {
-    link.href = `${panel.path}.${link.dataset.format}?${given}`;
+    const more = link.dataset.proof ? `${given.size ? "&" : ""}proof=${link.dataset.proof}` : "";
+    link.href = `${panel.path}.${link.dataset.format}?${given}${more}`;
   }
   const missing = panel.needs.filter((name) => !given.get(name));
   if (missing.length) {
@@ -87,7 +88,7 @@ async function load(panel, { force = false } = {}) {
   panel.body.setAttribute("aria-busy", "true");
   try {
     const data = await read(panel, given);
-    const text = JSON.stringify([data.columns.length, data.values, data.ignored, given.toString()]);
+    const text = JSON.stringify([data.columns.length, data.values, data.ignored, data.proof, given.toString()]);
     if (force || text !== panel.shown) await draw(panel, data, given, text);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -122,6 +123,7 @@ async function draw(panel, data, given, text) {
   const parts = [note, content].flat().filter(Boolean);
   const isSame = parts.length === panel.body.childNodes.length && parts.every((one, i) => one === panel.body.childNodes[i]);
   if (!isSame) panel.body.replaceChildren(...parts); // a map and its list keep their focus
+  proof(panel, data.proof);
   origins(panel, data);
 }
 
@@ -133,12 +135,21 @@ function title(panel, data) {
   document.title = `${name} · fleetlake`;
 }
 
+// Until when a panel is complete; one that is not says so beside its title.
+function proof(panel, { is_complete: isComplete = true, in_words: words = [] } = {}) {
+  const head = panel.section.querySelector(".head");
+  head.querySelector(".unproven")?.remove();
+  head.querySelector("h2").title = words.join("\n");
+  if (!isComplete) head.querySelector("h2").after(el("span", { class: "unproven", title: words.join("\n") }, "▲ not complete"));
+}
+
 // Where each number comes from, and since when its mart has rows.
 function origins(panel, data) {
   const rows = data.columns.map((column) => el("tr", {}, el("th", { scope: "row" }, column.label), el("td", {}, el("code", {}, column.origin)), el("td", {}, column.meaning)));
   const since = data.since === null ? "" : `The mart’s rows begin ${instant(data.since)}. `;
   panel.section.querySelector(".origin").replaceChildren(
     el("p", {}, `${since}Snapshot ${data.snapshot}; newest event ${instant(data.as_of)}.`),
+    ...(data.proof?.in_words ?? []).map((line) => el("p", {}, line)),
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Origin of each column" }, el("table", {}, el("tbody", {}, rows))),
   );
 }
