@@ -264,7 +264,7 @@ def test_every_module_has_a_docstring():
 
 
 def test_only_the_call_limit_sleeps():
-    may_sleep = {"service.rate_limit", "service.shared_rate_limit", "demo.pushes"}
+    may_sleep = {"service.rate_limit", "demo.pushes"}
     sleeping = {
         module_of(file).removeprefix("fleetlake.")
         for file in FILES

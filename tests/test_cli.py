@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fleetlake import errors
 from fleetlake.cli import app
 from fleetlake.cli.formats import instant
-from fleetlake.cli.records import _remedy
+from fleetlake.cli.lake_records import _remedy
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock

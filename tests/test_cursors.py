@@ -18,8 +18,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.reading.cursors import next_position, window_parameters
-from fleetlake.reading.pages import read_pages
+from fleetlake.reading.pages import next_position, read_pages, window_parameters
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.text.plain import MAX_QUOTED

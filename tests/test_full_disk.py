@@ -284,8 +284,8 @@ def test_a_whole_file_that_cannot_be_opened_at_the_moment_is_not_reported_as_dam
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("fleetlake.care.integrity.file_checks.pq.read_metadata", refuse)
-    monkeypatch.setattr("fleetlake.care.integrity.file_checks.pq.ParquetFile", refuse)
+    monkeypatch.setattr("fleetlake.care.integrity.check.pq.read_metadata", refuse)
+    monkeypatch.setattr("fleetlake.care.integrity.check.pq.ParquetFile", refuse)
 
     with pytest.raises(Exception, match="limit of open files"):
         check_lake(lake_path)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.decoding.learned_members import MAX_LEARNED
 from fleetlake.decoding.records import Decoded, OddRecord, PageReader
+from fleetlake.decoding.structs import MAX_LEARNED
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from tests.support.cases import REQUESTED, every_endpoint

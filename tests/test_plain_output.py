@@ -19,8 +19,8 @@ from fleetlake import cli
 from fleetlake.cli import screen
 from fleetlake.cli.docs import docs
 from fleetlake.cli.init import init
+from fleetlake.cli.lake_records import show_quarantined
 from fleetlake.cli.output import PlainFormatter
-from fleetlake.cli.records import show_quarantined
 from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fleetlake.errors import BudgetSpent, SettingsError
 from fleetlake.service import rate_limit as ratelimit
-from fleetlake.service.rate_limit import MAX_CALLS_PER_MINUTE, CallLimit
-from fleetlake.service.shared_rate_limit import SharedCallLimit
+from fleetlake.service.rate_limit import MAX_CALLS_PER_MINUTE, CallLimit, SharedCallLimit
 
 START = 1_800_000_000.0
 

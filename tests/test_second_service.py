@@ -17,7 +17,7 @@ from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
 from fleetlake.privacy.erase import erase
-from fleetlake.reading.cursors import window_parameters
+from fleetlake.reading.pages import window_parameters
 from tests.support.sim import NOW, Sim
 from tests.support.tickets import ENDPOINT_FILE, TOKEN, Tickets
 

@@ -24,7 +24,7 @@ from fleetlake.loading.forecast import plan_ingest
 from fleetlake.marts import build_marts
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.publishing.publish import publish
-from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
+from fleetlake.service.rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
 from tests.support.sim import NOW
 from tests.test_load import key_of

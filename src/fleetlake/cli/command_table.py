@@ -6,20 +6,20 @@ from fleetlake.cli.command_group import CommandOnDemand
 
 _GROUPS = {
     "records": {
-        "fleetlake.cli.records:gaps": (
+        "fleetlake.cli.lake_records:gaps": (
             "List or acknowledge time ranges that the service deleted before they were read."
         ),
-        "fleetlake.cli.records:quarantine": (
+        "fleetlake.cli.lake_records:quarantine": (
             "List, show, retry or acknowledge records that could not be stored in their table."
         ),
-        "fleetlake.cli.records:columns": (
+        "fleetlake.cli.lake_records:columns": (
             "List members that the service added, promote one to a column, demote it, or retype "
             "a column."
         ),
-        "fleetlake.cli.records:verify": (
+        "fleetlake.cli.lake_records:verify": (
             "Read a range again and compare its keys with the lake, without writing anything."
         ),
-        "fleetlake.cli.records:events": (
+        "fleetlake.cli.lake_records:events": (
             "List the lake's audit trail: what was found, repaired or removed on purpose, when "
             "and by whom."
         ),

@@ -31,8 +31,16 @@ from fleetlake.decoding.bounds import (
     refuse_many_members,
     set_deep_aside,
 )
-from fleetlake.decoding.learned_members import MISSING, LearnedMembers, is_beyond_fast_reader
-from fleetlake.decoding.structs import CONSTANT, MAY_BE_EMPTY, constant_at, envelope, fast_decoder
+from fleetlake.decoding.structs import (
+    CONSTANT,
+    MAY_BE_EMPTY,
+    MISSING,
+    LearnedMembers,
+    constant_at,
+    envelope,
+    fast_decoder,
+    is_beyond_fast_reader,
+)
 from fleetlake.decoding.timeuuid import are_timeuuids
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
 from fleetlake.endpoints.columns import Kind

@@ -13,8 +13,14 @@ from typing import Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.marts.own_staging import own_sources, own_views
-from fleetlake.marts.sql_project import own_entries, own_sql, parse_yaml, project_folder
+from fleetlake.marts.sql_project import (
+    own_entries,
+    own_sources,
+    own_sql,
+    own_views,
+    parse_yaml,
+    project_folder,
+)
 from fleetlake.text.quoting import literal, quoted
 
 _REF = re.compile(r"""\bref\(\s*(?:["']\w+["']\s*,\s*)?["'](\w+)["']""")

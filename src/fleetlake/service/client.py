@@ -42,9 +42,9 @@ from fleetlake.service.bodies import (
 )
 from fleetlake.service.clock import Clock
 from fleetlake.service.gate import NOT_URGENT, Gate
+from fleetlake.service.rate_limit import call_limit
 from fleetlake.service.retry import with_retries
 from fleetlake.service.route import proxies, proxy_secrets, tls_context
-from fleetlake.service.shared_rate_limit import call_limit
 from fleetlake.service.translation import v2_page
 from fleetlake.settings import WRONG_KEYS, Settings
 from fleetlake.text.plain import one_line
