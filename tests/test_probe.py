@@ -270,7 +270,7 @@ class Demanding(Between):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         query = dict(parse_qsl(request.url.query.decode()))
-        if query.get("filter[exchange_network]") in {None, "exchange-1,exchange-2"}:
+        if query.get("filter[exchange_network]") in {None, "exchange_network-0,exchange_network-1"}:
             errors = [{"detail": "filter[exchange_network] is required"}]
             return httpx.Response(409, json={"errors": errors})
         return await self.forward(request, query)
@@ -311,11 +311,14 @@ def test_a_filter_of_an_unknown_list_is_asked_for_and_then_described(sim, tmp_pa
     with pytest.raises(UsageError, match=r"exchange_network\] is required.*--per NAME=ID"):
         asked()
     row = proposed(
-        tmp_path, proposed_file(asked(per="exchange_network=exchange-1,exchange-2"), taken=())
+        tmp_path,
+        proposed_file(
+            asked(per="exchange_network=exchange_network-0,exchange_network-1"), taken=()
+        ),
     )
 
     assert part(row, "fan_out") == (
-        *("filter[exchange_network]", "exchange_networks", "exchange_network", 1, False),
+        *("filter[exchange_network]", "exchange_networks", "exchange_network_id", 1, False),
     )
 
 

@@ -18,6 +18,7 @@ from fleetsim import stamps
 from fleetsim.callers import KEY_PAIRS, PORTAL_ID, PORTAL_KEY, V3_TOKEN
 from fleetsim.causes import CAUSES
 from fleetsim.control import serve_control
+from fleetsim.described import served_lists
 from fleetsim.options import SimulatorOptions
 from fleetsim.push import Sender
 from fleetsim.refusals import method_not_allowed, not_found
@@ -120,7 +121,7 @@ def create_app(options: SimulatorOptions, send: Sender | None = None) -> Starlet
     It works without ASGI lifespan events. With them, due pushes are sent every second; otherwise,
     when the clock is moved. `send` posts a pushed alert, by default over HTTP.
     """
-    simulation = start_simulation(options, send)
+    simulation = start_simulation(options, served_lists(options.endpoints), send)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -47,6 +47,12 @@ def simulate(
             help="TOML file of the vendor's words; a fleetlake.toml with them works too.",
         ),
     ] = None,
+    endpoints: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, help="Folder or TOML file that describes further lists; repeatable."
+        ),
+    ] = None,
     print_env: Annotated[
         bool, typer.Option("--print-env", help="Print the settings to export, then exit.")
     ] = False,
@@ -63,6 +69,8 @@ def simulate(
     v3 is under /api/v3. Send Authorization: Bearer simulator-token, and Accept and
     Content-Type: application/vnd.api+json.
 
+    The lists that fleetlake describes and does not load are served, too, and those of --endpoints.
+
     Without keys: GET / (a web page), GET /sim/state, POST /sim/clock with
     {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
     GET /sim/truth/RESOURCE (every record, one JSON document per line), and their causes:
@@ -73,6 +81,7 @@ def simulate(
     if print_env:
         _print_environment(port)
         return
+    from fleetsim.described import served_lists
     from fleetsim.options import SimulatorOptions
     from fleetsim.server import serve
     from fleetsim.wire_words import read_vendor_words
@@ -90,7 +99,9 @@ def simulate(
             flapping=flapping,
             roads=roads,
             vendor_words=read_vendor_words(vendor_words) if vendor_words else {},
+            endpoints=tuple(endpoints or ()),
         )
+        served_lists(options.endpoints)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
     serve(options)

@@ -12,16 +12,15 @@ from starlette.responses import Response, StreamingResponse
 from fleetsim import stamps
 from fleetsim.blocks import Block
 from fleetsim.causes import CAUSES
-from fleetsim.definition import Resource, SeriesRead
+from fleetsim.definition import Collection, Resource, SeriesRead
 from fleetsim.faults import PREFIX
 from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
 from fleetsim.rendering import records
-from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import SCENARIOS, with_hostile_values
 from fleetsim.simulation import Simulation
 from fleetsim.units import Ints
 from fleetsim.v2 import json_answer, refusal_answer
-from fleetsim.v3.collections import COLLECTIONS, assignments
+from fleetsim.v3.collections import assignments
 from fleetsim.view import View
 from fleetsim.wire import dump_line, origin_of, parse_json, parts_of, path_of
 
@@ -48,12 +47,13 @@ def truth_lines(
 
 
 def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
-    """Yield one line per row; per-device series carry the device id in `_device`."""
+    """Yield one line per row; per-device lists carry the device id in `_device`."""
     found = records(view, resource.shown, block)
     if view.scenario.exaggerates:
         found = [with_hostile_values(record) for record in found]
-    if resource.per_device:
-        devices = resource.by_name[resource.device].read(view, block).tolist()
+    owner = resource.owner or (resource.device if resource.per_device else "")
+    if owner:
+        devices = resource.by_name[owner].read(view, block).tolist()
         for record, device in zip(found, devices, strict=True):
             record["_device"] = str(device)
     return map(dump_line, found)
@@ -187,16 +187,17 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
+    found = simulation.lists.by_name.get(name)
     if name == _PUSHES:
         lines: Iterator[bytes] = map(dump_line, simulation.pusher.log.lines())
     elif name in CAUSES:
         lines = map(dump_line, CAUSES[name](view, min(until, view.now)))
-    elif name in RESOURCES and RESOURCES[name].is_listed:
-        lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
+    elif isinstance(found, Resource) and found.is_listed:
+        lines = truth_lines(view, found, min(until, view.now + 1), device)
     elif name == _ASSIGNMENTS:
         lines = map(dump_line, assignments(view))
-    elif name.removesuffix("_v3") in COLLECTIONS:
-        lines = map(dump_line, COLLECTIONS[name.removesuffix("_v3")].everything(view))
+    elif isinstance(found, Collection):
+        lines = map(dump_line, found.everything(view))
     else:
         raise not_found()
     return StreamingResponse(_in_turn(lines), media_type="application/x-ndjson")

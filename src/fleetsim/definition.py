@@ -1,8 +1,9 @@
-"""A resource: the definition of one v2 endpoint. No other code names an endpoint."""
+"""The definition of one list: a resource of v2, or a collection of v3."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from fleetsim.view import View
 
 Rows = Callable[[View], Block]
 """Returns a snapshot resource's rows in ascending id order, with row numbers in `row`."""
+
+MAXIMUM_LIMIT = 500
+"""Service contract, Limits: a larger `limit` gives 500 rows."""
 
 _LARGEST_BLOCK = 20_000
 
@@ -65,7 +69,8 @@ class Resource:
     record; `cursor` is the column of the `next` cursor. `keep` drops rows of a series that the
     caller may not see. `lags` is true if new records become visible with a delay. One of the
     parameters in `one_of` is required. `order_by` names the columns that a caller may sort by.
-    `device` names the filter that selects devices before records are generated.
+    `device` names the filter that selects devices before records are generated. `owner` names a
+    column that the truth adds as `_device`. `largest_page` is the largest `limit`.
     """
 
     name: str
@@ -84,6 +89,8 @@ class Resource:
     order_by: tuple[str, ...] = ()
     expands: tuple[str, ...] = ()
     unlimited_in: bool = False
+    owner: str = ""
+    largest_page: int = MAXIMUM_LIMIT
 
     @property
     def is_listed(self) -> bool:
@@ -99,3 +106,41 @@ class Resource:
     def shown(self) -> tuple[ResourceColumn, ...]:
         """Return the columns that are part of a record."""
         return tuple(column for column in self.columns if not column.hidden)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One v3 list: its ids in order, a reader of items, and the fields that can be filtered.
+
+    `hidden` reads items that only `filter[id]` finds. `is_counted` lists say how many items and
+    pages they have (observed of some). `required` is the field of a required filter.
+    """
+
+    ids: Callable[[View], Sequence[int]]
+    items: Callable[[View, Sequence[int]], list[dict[str, Any]]]
+    filters: tuple[str, ...] = ()
+    hidden: Callable[[View], list[dict[str, Any]]] | None = None
+    is_counted: bool = False
+    required: str = ""
+    largest_page: int = 50
+
+    def everything(self, view: View) -> list[dict[str, Any]]:
+        """Return every item."""
+        return self.items(view, self.ids(view))
+
+    def numbered(self, view: View, *, with_hidden: bool) -> list[tuple[int, dict[str, Any]]]:
+        """Return every item with its number; hidden ones come last."""
+        ids = self.ids(view)
+        found = list(zip(ids, self.items(view, ids), strict=True))
+        if with_hidden and self.hidden:
+            found += enumerate(self.hidden(view), max(ids, default=0) + 1)
+        return found
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Served lists by path, of v3 without its areas, and all lists by the names of raw tables."""
+
+    resources: Mapping[str, Resource]
+    collections: Mapping[str, Collection]
+    by_name: Mapping[str, Resource | Collection]

@@ -172,8 +172,6 @@ LONGEST_NUMBER: Final = 18
 """Maximum digits of a number that certainly fits 64 bits."""
 
 DEFAULT_LIMIT: Final = 20
-MAXIMUM_LIMIT: Final = 500
-"""Service contract, Limits: a larger `limit` gives 500 rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +208,7 @@ def read_list_request(resource: Resource, query: str) -> ListRequest:
         resource=resource,
         parameters=parameters,
         conditions=tuple(parse_condition(resource, name, text) for name, text in filters),
-        limit=min(_whole_number(given, "limit", DEFAULT_LIMIT, least=1), MAXIMUM_LIMIT),
+        limit=min(_whole_number(given, "limit", DEFAULT_LIMIT, least=1), resource.largest_page),
         offset=_whole_number(given, "offset", 0, least=0),
         order_by=_order(resource, given.get("order_by", "")),
         columns=_fields(resource, given.get("fields", "")),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from fleetsim.scenarios import SCENARIOS
 from fleetsim.simulated_clock import require_speed
@@ -23,7 +24,8 @@ class SimulatorOptions:
     `flapping` is true, some wired sites fail over again and again around midnight. If
     `tellings` is true, alerts tell of failovers in many orders. If `roads` is true, vehicles drive
     as people do, and report in many ways. `vendor_words` are the vendor's
-    words for those of the service contract.
+    words for those of the service contract. `endpoints` are files, or folders of files, that
+    describe further lists.
     """
 
     routers: int = 50
@@ -38,6 +40,7 @@ class SimulatorOptions:
     tellings: bool = False
     roads: bool = False
     vendor_words: Mapping[str, str] = field(default_factory=dict)
+    endpoints: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.callers import Caller
+from fleetsim.definition import Lists
 from fleetsim.faults import BodyShape, Faults
 from fleetsim.ledger import Fields, Ledger
 from fleetsim.options import SimulatorOptions
@@ -105,6 +106,7 @@ class Simulation:
     meter: Meter
     send: Sender
     push_faults: PushFaults
+    lists: Lists
     scenario: Scenario = PLAIN
 
     def play(self, name: object) -> None:
@@ -165,7 +167,9 @@ class Simulation:
         return replace(self.view(ROOT, origin).whole(), ledger=self.ledger.snapshot())
 
 
-def start_simulation(options: SimulatorOptions, send: Sender | None = None) -> Simulation:
+def start_simulation(
+    options: SimulatorOptions, lists: Lists, send: Sender | None = None
+) -> Simulation:
     """Return a simulation whose history begins `options.days` before its clock starts.
 
     `send` posts a pushed alert, by default over HTTP.
@@ -185,7 +189,7 @@ def start_simulation(options: SimulatorOptions, send: Sender | None = None) -> S
     if options.rules:
         seed_rules(ledger, started_at)
     faults = Faults(seed=options.seed)
-    send, push_faults = send or HttpSender(), PushFaults(seed=options.seed)
-    simulation = Simulation(options, clock, world, faults, ledger, Meter(), send, push_faults)
+    send, push = send or HttpSender(), PushFaults(seed=options.seed)
+    simulation = Simulation(options, clock, world, faults, ledger, Meter(), send, push, lists)
     simulation.play(options.scenario)
     return simulation

@@ -10,10 +10,9 @@ from fleetsim.answers import list_records, one_record, router_part
 from fleetsim.callers import Caller, authenticate, is_counted
 from fleetsim.refusals import Refusal, method_not_allowed, not_found
 from fleetsim.rendering import with_moving_hosts
-from fleetsim.resources import RESOURCES
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
-from fleetsim.wire import dump_page, origin_of, parts_of, path_of, query_of
+from fleetsim.wire import dump_page, longest_path, origin_of, parts_of, path_of, query_of
 from fleetsim.writing import answer_write
 from fleetsim.writing.actions import read_speed_test
 from fleetsim.writing.readers import WriteContext
@@ -38,14 +37,15 @@ async def serve_v2(simulation: Simulation, request: Request) -> Response:
     path = path_of(request)
     parts = parts_of(path, ROOT_PATH)
     counted = is_counted(request.headers)
-    known = parts[0] if parts and parts[0] in RESOURCES else "unknown"
+    name, more = longest_path(simulation.lists.resources, parts)
+    known = name or "unknown"
     simulation.meter.count(known, counted=counted)
     try:
         if counted:
             simulation.meter.admit(time.monotonic())
         if not path.endswith("/"):
             return _redirect(request)
-        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
+        return await simulation.faults.around(lambda: _answer(simulation, request, [name, *more]))
     except Refusal as refusal:
         return refusal_answer(refusal)
 
@@ -60,7 +60,7 @@ def _redirect(request: Request) -> Response:
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
     """Authenticate, find the resource, and read or write it."""
     caller = authenticate(request.headers)
-    if not parts or parts[0] not in RESOURCES or parts[2:] not in _PARTS.get(parts[0], ([],)):
+    if not parts[0] or parts[2:] not in _PARTS.get(parts[0], ([],)):
         raise not_found()
     if parts[2:] and request.method != "GET":
         raise method_not_allowed(path_of(request), request.method)
@@ -87,7 +87,7 @@ def _read(
     simulation: Simulation, request: Request, caller: Caller, view: View, parts: list[str]
 ) -> dict[str, Any]:
     """Return a list, one record, or a part of one."""
-    resource = RESOURCES[parts[0]]
+    resource = simulation.lists.resources[parts[0]]
     query, address = query_of(request), f"{view.origin}{path_of(request)}"
     if parts[2:]:
         return router_part(view, parts[1], parts[2], query, address)

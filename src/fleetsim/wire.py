@@ -3,6 +3,7 @@
 Output has raw control characters, as the live service sends them.
 """
 
+from collections.abc import Container
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -61,6 +62,18 @@ def parts_of(path: str, root: str) -> list[str]:
     ['routers', '1/2']
     """
     return [unquote(part) for part in path.removeprefix(root).split("/") if part]
+
+
+def longest_path(known: Container[str], parts: list[str]) -> tuple[str, list[str]]:
+    """Return the longest known path that parts begin with, empty if none is, and all other parts.
+
+    >>> longest_path({"assets", "assets/moves"}, ["assets", "moves", "7"])
+    ('assets/moves', ['7'])
+    """
+    for end in range(len(parts), 0, -1):
+        if "/".join(parts[:end]) in known:
+            return "/".join(parts[:end]), parts[end:]
+    return "", parts
 
 
 def query_of(request: Request) -> str:

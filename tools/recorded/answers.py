@@ -20,7 +20,6 @@ from urllib.parse import quote, urlencode
 from fleetsim.causes import CAUSES
 from fleetsim.definition import Resource
 from fleetsim.resources import RESOURCES
-from fleetsim.v3.collections import COLLECTIONS
 from tests.support.asgi import Answer, Request, ask
 from tests.support.fuzzing import JSON_TYPES, Fuzzer
 from tests.support.service import BEARER, HOST, Service, keys, start
@@ -65,7 +64,7 @@ async def _session(service: Service, seed: int) -> list[str]:
         records = await _records(service, f"{name}/?{urlencode(base)}")
         for pairs in _questions(RESOURCES[name], base, records):
             await note(_v2(name, pairs))
-    for name in COLLECTIONS:
+    for name in service.app.state.simulation.lists.collections:
         await note(_v3(f"{name}?page[size]=3"))
     clock = {"advance_seconds": _HOURS * 3600}
     moved = Request("POST", b"/sim/clock", (), json.dumps(clock).encode())

@@ -10,6 +10,9 @@ from fleetsim.organisation import ACCOUNTS, ROOT
 
 MEDIA_TYPE: Final = "application/vnd.api+json"
 
+OWNER: Final = "_device"
+"""The member of an item, in the truth alone, with the id by which its list must be filtered."""
+
 Document = dict[str, Any]
 
 

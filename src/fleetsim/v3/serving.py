@@ -10,24 +10,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleetsim.callers import KEY_PAIRS, V3_TOKEN
+from fleetsim.definition import Collection
 from fleetsim.ledger import Fields
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.live_shapes import live_document
 from fleetsim.refusals import Refusal
 from fleetsim.rendering import with_moving_hosts
 from fleetsim.simulation import Simulation
-from fleetsim.v3.collections import COLLECTIONS, Collection
-from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
+from fleetsim.v3.collections import AREAS
+from fleetsim.v3.documents import MEDIA_TYPE, OWNER, Document, V3Refusal, answer
 from fleetsim.v3.users import write_user
 from fleetsim.view import View
-from fleetsim.wire import origin_of, parse_json, parts_of, path_of, query_of
+from fleetsim.wire import longest_path, origin_of, parse_json, parts_of, path_of, query_of
 from fleetsim.writing.readers import WriteContext
 
-LARGEST_PAGE = 50
 _COMMON = ("fields", "id", "type")
 DEFAULT_PAGE = 20
-_AREAS = ("beta", "commerce")
-_REGRADES = ["asset_endpoints", "regrades"]
 _WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
 """Methods that write, with the number of path parts that each requires."""
 
@@ -35,25 +33,24 @@ _WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
 async def serve_v3(simulation: Simulation, request: Request) -> Response:
     """Answer one v3 request."""
     path = path_of(request)
-    parts = [part for part in parts_of(path, "/api/v3") if part not in _AREAS]
-    if parts[:2] == _REGRADES:
-        parts = parts[1:]
-    known = f"v3/{parts[0]}" if parts and parts[0] in COLLECTIONS else "v3"
+    parts = [part for part in parts_of(path, "/api/v3") if part not in AREAS]
+    name, more = longest_path(simulation.lists.collections, parts)
+    known = f"v3/{name}" if name else "v3"
     simulation.meter.count(known, counted=False)
     try:
-        _check_path(path, parts)
+        _check_path(path, name)
         _check_headers(request)
         simulation.meter.admit(time.monotonic())
-        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
+        return await simulation.faults.around(lambda: _answer(simulation, request, [name, *more]))
     except V3Refusal as refusal:
         return answer(refusal.body, refusal.status)
     except Refusal as refusal:
         return _translated(refusal)
 
 
-def _check_path(path: str, parts: list[str]) -> None:
+def _check_path(path: str, name: str) -> None:
     """Refuse unknown paths, and beta paths that end in a slash (observed)."""
-    if (path.endswith("/") and "/beta/" in path) or not parts or parts[0] not in COLLECTIONS:
+    if (path.endswith("/") and "/beta/" in path) or not name:
         raise V3Refusal(404, "not found")
 
 
@@ -81,7 +78,7 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     body = await request.body()  # others may write while it arrives, so make the view afterwards
     _, administrator = KEY_PAIRS["admin-id"]
     view = simulation.view_of(administrator, origin_of(request))
-    collection = COLLECTIONS[parts[0]]
+    collection = simulation.lists.collections[parts[0]]
     if request.method == "GET" and not parts[2:]:
         one = parts[1:]
         found = {"data": _one(view, collection, *one)} if one else _page(view, collection, request)
@@ -110,7 +107,7 @@ def _attributes(body: bytes) -> Fields:
 def _one(view: View, collection: Collection, key: str) -> Document:
     for found in collection.everything(view):
         if found["id"] == key:
-            return found
+            return _with_fields(found, [])
     raise V3Refusal(404, "not found")
 
 
@@ -122,10 +119,14 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
+    if collection.required and not filters.get(collection.required):
+        raise V3Refusal(409, "invalid request", f"filter[{collection.required}] is required")
     fields, order = filters.pop("fields", []), given.get("sort", "")
     if filters or order:
         every = collection.numbered(view, with_hidden="id" in filters)
-        matching = [(number, one) for number, one in every if _matches(one, filters)]
+        matching = [
+            (number, one) for number, one in every if _matches(one, filters, collection.required)
+        ]
         if order:
             matching = list(enumerate(_sorted([one for _, one in matching], order)))
         count = len(matching)
@@ -163,10 +164,8 @@ def _sorted(found: list[Document], order: str) -> list[Document]:
 
 def _with_fields(one: Document, names: list[str]) -> Document:
     """Return an item with the named attributes only; with all if none is named."""
-    if not names:
-        return one
-    attributes = {name: value for name, value in one["attributes"].items() if name in names}
-    return {**one, "attributes": attributes}
+    attributes = {k: v for k, v in one["attributes"].items() if not names or k in names}
+    return {k: v for k, v in {**one, "attributes": attributes}.items() if k != OWNER}
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
@@ -177,7 +176,7 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
         if name in ("page[size]", "page[after]"):
             if not text.isascii() or not text.isdigit() or len(text) > LONGEST_NUMBER:
                 raise V3Refusal(400, "invalid parameter", name)
-            size = min(int(text) or 1, LARGEST_PAGE) if name == "page[size]" else size
+            size = min(int(text) or 1, collection.largest_page) if name == "page[size]" else size
             after = int(text) if name == "page[after]" else after
         elif name.startswith("filter[") and field in (*collection.filters, *_COMMON):
             filters[field] = text.split(",")
@@ -186,10 +185,17 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
     return size, after, filters
 
 
-def _matches(one: Document, filters: dict[str, list[str]]) -> bool:
-    """Return whether an item's id and attributes meet every filter."""
+def _member(one: Document, field: str, required: str) -> Any:
+    """Return an attribute, the owner by which a list must be filtered, or the id of a link."""
+    link = one["relationships"].get(field, {}).get("data")
+    linked = link["id"] if isinstance(link, dict) else None
+    return one[OWNER] if field == required else one["attributes"].get(field, linked)
+
+
+def _matches(one: Document, filters: dict[str, list[str]], required: str) -> bool:
+    """Return whether an item's id, attributes and links meet every filter."""
     for field, wanted in filters.items():
-        value = one[field] if field in ("id", "type") else one["attributes"].get(field)
+        value = one[field] if field in ("id", "type") else _member(one, field, required)
         if value is None:
             return False
         text = str(value).lower() if isinstance(value, bool) else str(value)
