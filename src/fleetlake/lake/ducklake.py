@@ -297,12 +297,21 @@ def tables_in(lake: OpenLake, *schemas: str) -> list[tuple[str, str]]:
 
 def columns_in(lake: OpenLake, schema: str) -> frozenset[tuple[str, str]]:
     """Return the columns of the tables in a schema, as pairs of table and column."""
+    found = columns_of_tables(lake, schema).items()
+    return frozenset((table, column) for (_, table), columns in found for column in columns)
+
+
+def columns_of_tables(lake: OpenLake, *schemas: str) -> dict[tuple[str, str], set[str]]:
+    """Return the columns of the tables in some schemas, by schema and table."""
     sql = (
-        f"select t.table_name, c.column_name from {_NAMED} "
+        f"select s.schema_name, t.table_name, c.column_name from {_NAMED} "
         f"join {_table('column')} c on c.table_id = t.table_id and c.end_snapshot is null "
-        "where s.schema_name = ? and c.parent_column is null"
+        f"where s.schema_name in ({', '.join('?' * len(schemas))}) and c.parent_column is null"
     )
-    return frozenset(lake.rows(sql, [schema]))
+    found: dict[tuple[str, str], set[str]] = {}
+    for schema, table, column in lake.rows(sql, schemas):
+        found.setdefault((schema, table), set()).add(column)
+    return found
 
 
 def bounds_in(lake: OpenLake, schema: str, column: str) -> dict[str, tuple[str | None, str | None]]:

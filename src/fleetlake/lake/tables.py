@@ -8,7 +8,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import add_statistics, columns_in
+from fleetlake.lake.ducklake import add_statistics, columns_of_tables
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.text.quoting import quoted
 from fleetlake.text.tables_beside import rows_beside
@@ -136,11 +136,7 @@ def _newly_versioned(present: _Present) -> list[str]:
 
 def _present(lake: Lake) -> _Present:
     """Return the columns of the lake's own tables, by schema and table."""
-    present: _Present = {}
-    for schema in ("raw", "meta"):
-        for table, column in columns_in(lake, schema):
-            present.setdefault((schema, table), set()).add(column)
-    return present
+    return columns_of_tables(lake, "raw", "meta")
 
 
 def _statements(present: _Present) -> list[str]:
