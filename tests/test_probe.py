@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from fleetlake.cli import app
 from fleetlake.cli.endpoints import described_as
 from fleetlake.decoding.field_kinds import Field, observed_fields, relationships
-from fleetlake.endpoints import ENDPOINTS, forget_own
+from fleetlake.endpoints import ENDPOINTS, forget_own, optional_lists
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import read_files
 from fleetlake.endpoints.model import Api, Endpoint, FanOut, Walk
@@ -111,6 +111,24 @@ def test_a_probe_of_a_shipped_list_proposes_what_is_shipped(learned, tmp_path):
             different[name] = parts
 
     assert different == OTHER
+
+
+def test_a_probe_of_an_optional_list_proposes_its_description(sim, tmp_path):
+    different = {}
+    for name, one in optional_lists().items():
+        row = one.endpoint
+        found = probe_list(
+            sim.settings(), row.path.strip("/"), api=row.api, pages=1, transport=sim.transport
+        )
+        again = proposed(tmp_path, proposed_file(found, taken=()))
+        parts = {part_ for part_ in PARTS if part(again, part_) != part(row, part_)} - {"mode"}
+        if {c.name for c in again.columns} - {c.name for c in row.columns} == {"name"}:
+            parts -= {"columns"}  # if no public source names members, the simulator serves a name
+        if parts:
+            different[name] = parts
+
+    assert len(optional_lists()) > 20
+    assert different == {}
 
 
 def test_moving_hosts_odd_numbers_and_a_record_without_id_change_no_proposal(tmp_path):
