@@ -179,6 +179,17 @@ def test_what_cannot_be_asked_is_said_in_words(asked, what):
     assert what in str(problem.value)
 
 
+@pytest.mark.parametrize("only", [{"group": "nort"}, {"group_name": "nort"}])
+def test_a_group_that_no_device_has_is_an_error_and_no_0(lake, only):
+    with pytest.raises(UsageError, match=r"No device has the group.* 'nort'") as problem:
+        lake.metric("alerts", only=only)
+
+    assert "Did you mean north?" in problem.value.remedy
+    assert rows(lake, "alerts", only={"router": 1, "group": "north"}) == [(3,)]
+    with pytest.raises(UsageError, match="No device has the router '9'"):
+        lake.metric("alerts", only={"router": 9})
+
+
 def test_a_mart_that_is_not_built_is_named(empty_lake):
     with fleetlake.open(empty_lake) as lake, pytest.raises(LakeError, match="alert_volume"):
         lake.metric("alerts")

@@ -29,6 +29,7 @@ from fleetlake.marts.session import attach_snapshot
 from fleetlake.publishing.snapshot_folders import DATABASE, FOLDER, published_folder
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import exact, literal, quoted
+from fleetlake.text.wording import did_you_mean
 
 if TYPE_CHECKING:  # a stub, so that editors know the tables
     from fleetlake.analysis.known_tables import Marts, Raw
@@ -36,6 +37,15 @@ if TYPE_CHECKING:  # a stub, so that editors know the tables
     from fleetlake.monitoring.proof import AnswerProof
 
 Close = Callable[[], object]
+
+_OF_DEVICES = {
+    **{name: f"{name}_name" for name in ("account", "group", "product")},
+    **{name: name for name in ("account_name", "group_name", "product_name", "router_name")},
+    "account_id": "account_id",
+    "group_id": "group_id",
+    "router": "router_id",
+}
+"""Columns of `device_inventory`, by the dimension that every device has."""
 
 _RAW = "raw_"
 """Starts the name of a published raw table."""
@@ -283,6 +293,8 @@ class LakeReader:
         )
         compiled = compile_metrics(asked)
         self._require_marts(compiled.marts)
+        if "device_inventory" in self.marts:
+            self._require_devices(asked.only)
         relation = self._source.reading(compiled.sql, compiled.parameters)
         return MetricRows(relation, partial(self._source.proof, compiled.sql), compiled.sql)
 
@@ -291,6 +303,20 @@ class LakeReader:
             raise LakeError(
                 f"There is no mart {' and no '.join(missing)}.", remedy="Run `fleetlake build`."
             )
+
+    def _require_devices(self, only: Mapping[str, object]) -> None:
+        """Raise UsageError for a group and the like that no device has: it would count as 0."""
+        for name in _OF_DEVICES.keys() & {one for one in only if only[one] is not None}:
+            sql = f"select distinct {_OF_DEVICES[name]}::varchar from marts.device_inventory"
+            with self._source.cursor() as cursor:
+                known = {value for (value,) in cursor.execute(sql).fetchall() if value}
+            if str(only[name]) not in known:
+                what = name.replace("_", " ")
+                raise UsageError(
+                    f"No device has the {what} {str(only[name])!r}.",
+                    remedy=f"{did_you_mean(str(only[name]), known)}"
+                    f"`fleetlake metric devices --by {name}` lists them.",
+                )
 
     def _day(self, given: str | date | None) -> date | None:
         """Return a UTC day; `30d` is counted back from the newest event. Raises: UsageError."""
