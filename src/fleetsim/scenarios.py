@@ -1,4 +1,9 @@
-"""Scenarios: named sets of faults and quirks, chosen at start or while running."""
+"""Scenarios: named sets of faults and quirks, chosen at start or while running.
+
+With `hostile-values`, one value in eight cannot be true, and is valid all the same. A record's key
+decides which, so that each read and the truth have the same values. Keys, relations and the times
+of the service's own clock, which order a list, stay as they are.
+"""
 
 import re
 from dataclasses import dataclass, field

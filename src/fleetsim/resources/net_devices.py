@@ -16,9 +16,8 @@ from fleetsim.resources.samples import wan_slots
 from fleetsim.units import NULL, Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
-from fleetsim.world.grid import plan_grid
+from fleetsim.world.grid import connected_since, is_connected, last_sample, plan_grid, seconds_since
 from fleetsim.world.radio import FIFTH
-from fleetsim.world.sampling import connected_since, is_connected, last_sample, seconds_since
 
 
 def net_device_rows(view: View) -> Block:

@@ -14,8 +14,14 @@ from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, SECOND, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
-from fleetsim.world.grid import PlanGrid, plan_grid
-from fleetsim.world.sampling import PERIOD, connected_since, period_seconds, seconds_since
+from fleetsim.world.grid import (
+    PERIOD,
+    PlanGrid,
+    connected_since,
+    period_seconds,
+    plan_grid,
+    seconds_since,
+)
 from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
 
 _LOG_PERIOD = 1800 * SECOND

@@ -14,16 +14,17 @@ from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
-from fleetsim.world.grid import PlanGrid, plan_grid
-from fleetsim.world.radio import FIFTH, HIGH_BAND, Modems, Signal, signal
-from fleetsim.world.sampling import (
+from fleetsim.world.grid import (
     PERIOD,
+    PlanGrid,
     connected_since,
     is_connected,
     period_seconds,
+    plan_grid,
     sample_time,
     seconds_since,
 )
+from fleetsim.world.radio import FIFTH, HIGH_BAND, Modems, Signal, signal
 from fleetsim.world.traffic import DOWN_SHARE, carried
 
 _UPTIME_LOOKBACK_DAYS = 9

@@ -1,4 +1,11 @@
-"""The lists of v3: subscriptions, asset endpoints, the private cellular network, users."""
+"""The lists of v3: subscriptions, asset endpoints, the private cellular network, users.
+
+Assignments say which subscription a device has, and from when until when. Each device but a few has
+one; some have an add-on too. The add-on of one device in eight moves to the next device and back
+every 36 hours. Every 60 hours, one device in eight is regraded: it gets a new assignment of another
+type in place of its old one. The plain list of subscriptions does not have assignments: they are
+found by `filter[id]` only (observed).
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

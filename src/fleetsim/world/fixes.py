@@ -1,6 +1,8 @@
 """GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site.
 
-Some vehicles report only hourly while parked, some send no speed, and some send wrong fixes.
+Some vehicles report only hourly while parked, some send no speed, and some send wrong fixes: all
+of a spell have the same error, or each has a different one. A spell lies within a trip, at least a
+minute and a half from either end, so that correct fixes surround it.
 """
 
 from dataclasses import dataclass

@@ -3,6 +3,9 @@
 In a power cut a router without a battery is off at once; a battery lasts until its charge is 7%.
 A vehicle runs on its battery after the day's last trip. A primary-WAN outage never coincides
 with a spell offline, because a router that is off cannot fail over.
+
+If a world has orders in which alerts tell of an outage, they take turns from router to router and
+from day to day; otherwise, alerts tell of every outage as the first order has it.
 """
 
 from dataclasses import dataclass
