@@ -38,7 +38,7 @@ def lake(opened):
 def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:
     """Return the new rows, the keys that became stale, and the deleted keys."""
     found = changes_since(lake, TRIPS, then, mark_of(lake, TRIPS))
-    rows = {tuple(row.values()) for row in found.rows.read_all().to_pylist()}
+    rows = {tuple(row.values())[:-1] for row in found.rows.read_all().to_pylist()}
     return rows, *(set(keys["trip_id"].to_pylist()) for keys in (found.stale, found.deleted))
 
 

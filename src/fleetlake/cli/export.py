@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -39,6 +39,13 @@ def export(
     full: Annotated[
         bool, typer.Option("--full", help="Send every row, even those that the target already has.")
     ] = False,
+    mode: Annotated[
+        Literal["history", "soft_delete"] | None,
+        typer.Option(
+            help="How the named lists are held at the target, until another mode is named: "
+            "history (all versions), or soft_delete (the newest, marked when it is gone)."
+        ),
+    ] = None,
 ) -> None:
     """Copy tables of the lake to a database, to files or to another table format.
 
@@ -47,7 +54,7 @@ def export(
     """
     from pydantic import SecretStr
 
-    from fleetlake.exporters.export import address_of, is_folder, target_named
+    from fleetlake.exporters.export import address_of, is_folder, require_lists, target_named
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import is_writable, require_lake
@@ -56,6 +63,7 @@ def export(
     settings, row = load_settings(), target_named(target)
     if settings.csv_guard and row.option == "csv":
         row = replace(row, option="csv guarded")
+    require_lists(settings.export_modes)
     require_lake(settings.lake)
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
@@ -63,7 +71,16 @@ def export(
         open_lake(settings.lake, read_only=not is_writable(settings.lake)) as lake,
         _row_progress(console(stderr=True)) as on_rows,
     ):
-        done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)
+        done = export_tables(
+            lake,
+            row,
+            address,
+            tables or [],
+            is_full=full,
+            mode=mode,
+            modes=settings.export_modes,
+            on_rows=on_rows,
+        )
     columns = ("table", "rows sent", "rows removed", "seconds", "reason for a full export")
     rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.full_reason) for o in done]
     console().print(table("", columns, rows))

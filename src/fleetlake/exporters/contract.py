@@ -9,15 +9,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 
 from fleetlake.errors import ExportFailed, LakeError
 from fleetlake.machine.ownership import require_own
+from fleetlake.settings import ExportMode
 
 KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "JSON")
 """The column types that every target supports; all others are cast to one of them."""
+
+SYNCED_AT = "_fleetlake_synced_at"
+"""The last column of each row at a target: when the export wrote the row."""
+
+
+# How a target holds a list that the lake keeps as history:
+HISTORY: Final = "history"  # each version, with valid_from and valid_to, as in the lake
+SOFT_DELETE: Final = "soft_delete"  # the newest version; _deleted if it is no longer listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +34,8 @@ class ExportMark:
     """The version of a table: its identity in the lake, the snapshot, its columns and key.
 
     `columns` maps names to one of `KINDS`; `key` is empty for a table without one. `about` and
-    `meanings` describe the table and its columns.
+    `meanings` describe the table and its columns. `mode` is that of a list kept as history.
+    `parents` maps columns to the tables whose rows they name; their key is that one column.
     """
 
     table_uuid: str
@@ -35,6 +45,9 @@ class ExportMark:
     key: tuple[str, ...]
     about: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
+    mode: ExportMode | None = None
+    parents: Mapping[str, str] = field(default_factory=dict)
+    is_parent: bool = False
 
     def described(self, schema: pa.Schema, member: str) -> pa.Schema:
         """Return a schema with the meaning of each column as this member of its metadata."""

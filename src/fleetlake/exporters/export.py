@@ -19,7 +19,7 @@ from fleetlake.endpoints.model import Mode
 from fleetlake.errors import ExportFailed, FleetlakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS, Target, plugged_in, plugin_names
 from fleetlake.exporters.changes import Source, all_rows, changes_since, full_export_reason, mark_of
-from fleetlake.exporters.contract import Exporter, ExportMark, reported
+from fleetlake.exporters.contract import HISTORY, Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.lake import Lake
 from fleetlake.lake.ducklake import expired_condition, tables_in
@@ -27,6 +27,7 @@ from fleetlake.lake.locks import commit_lock, export_lock
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import descriptions_of, mart_keys
+from fleetlake.settings import ExportMode
 from fleetlake.text.redaction import without_secrets
 from fleetlake.text.wording import did_you_mean, install_command
 
@@ -57,21 +58,39 @@ def export(
     names: Sequence[str] = (),
     *,
     is_full: bool = False,
+    mode: ExportMode | None = None,
+    modes: Mapping[str, ExportMode] | None = None,
     on_rows: OnRows = lambda _table, _rows: None,
 ) -> list[Exported]:
     """Bring a target up to date with the lake; return the result for each table.
 
-    Names are marts, `raw.<endpoint>` or a whole schema; the default is all marts. Raises:
-    UsageError for a name that is not a table; ExportFailed if the target fails, without the
-    secrets of the address; LakeError.
+    Names are marts, `raw.<endpoint>` or a whole schema; the default is all marts. `mode` is for
+    those that are lists kept as history, `modes` for each by its endpoint; without one, a list
+    keeps the mode that it has at the target. Raises: UsageError for a name that is not a table, or
+    a mode without a list; ExportFailed if the target fails, without the secrets of the address;
+    LakeError.
     """
     sources, is_default = tables_named(lake, names), not names
+    lists = [source.table for source in sources if source.mode]
+    if mode and not lists:
+        raise UsageError(
+            "Only lists that the lake keeps as history have an export mode.",
+            remedy="Name one, e.g. --table raw.routers, or all with --table raw.",
+        )
+    wanted = dict.fromkeys(lists, mode) if mode else modes or {}
     done = _guarded(
         lake,
         target,
         address,
         lambda: _export_tables(
-            lake, target, address, sources, is_default=is_default, is_full=is_full, on_rows=on_rows
+            lake,
+            target,
+            address,
+            sources,
+            is_default=is_default,
+            is_full=is_full,
+            modes=wanted,
+            on_rows=on_rows,
         ),
     )
     _hold(lake, target, done)
@@ -156,7 +175,8 @@ def _renew_tables(
     exporter = open_exporter(target, address)
     try:
         lake.begin_long_read()
-        found = [source for source in sources if _mark_or_none(exporter, source)]
+        marks = [(source, _mark_or_none(exporter, source)) for source in sources]
+        found = [source.in_mode(mark.mode) for source, mark in marks if mark]
         held = _to_send(lake, target, found)
         for source in held:
             now = mark_of(lake, source)
@@ -238,7 +258,14 @@ def tables_named(lake: Lake, names: Sequence[str]) -> list[Source]:
     wanted = set(names or ["marts"])
     named = [(schema, table) for schema, table in present if wanted & _names(schema, table)]
     found = [
-        Source(schema=schema, table=table, key=_key(schema, table), about=about, meanings=meanings)
+        Source(
+            schema=schema,
+            table=table,
+            key=_key(schema, table),
+            about=about,
+            meanings=meanings,
+            mode=HISTORY if schema == "raw" and _has_versions(table) else None,
+        )
         for (schema, table), (about, meanings) in descriptions_of(named).items()
     ]
     unknown = wanted - {"marts"} - {n for s in found for n in _names(s.schema, s.table)}
@@ -266,10 +293,23 @@ def _names(schema: str, table: str) -> set[str]:
 
 def _key(schema: str, table: str) -> tuple[str, ...]:
     if schema == "raw" and table in ENDPOINTS:
-        endpoint = ENDPOINTS[table]
-        versions = ("valid_from",) if endpoint.mode is Mode.HISTORY else ()
-        return (*endpoint.key, *versions)
+        return (*ENDPOINTS[table].key, *(("valid_from",) if _has_versions(table) else ()))
     return mart_keys().get(table, ()) if schema == "marts" else ()
+
+
+def _has_versions(table: str) -> bool:
+    return table in ENDPOINTS and ENDPOINTS[table].mode is Mode.HISTORY
+
+
+def require_lists(modes: Mapping[str, ExportMode]) -> None:
+    """Refuse a mode of a table that has none. Raises: SettingsError."""
+    for name in modes:
+        if not _has_versions(name):
+            lists = [table for table in ENDPOINTS if _has_versions(table)]
+            raise SettingsError(
+                f"FLEETLAKE_EXPORT_MODES__{name.upper()}: {name} is not a list kept as history.",
+                remedy=f"{did_you_mean(name, lists)}It takes {', '.join(lists)}.",
+            )
 
 
 def _export_tables(
@@ -280,6 +320,7 @@ def _export_tables(
     *,
     is_default: bool,
     is_full: bool,
+    modes: Mapping[str, ExportMode],
     on_rows: OnRows,
 ) -> list[Exported]:
     exporter = open_exporter(target, address)
@@ -287,7 +328,14 @@ def _export_tables(
         lake.begin_long_read()  # one snapshot of the lake for all tables
         sent = _to_send(lake, target, sources, is_default=is_default)
         return [
-            _export_table(lake, exporter, source, is_full=is_full, on_rows=on_rows)
+            _export_table(
+                lake,
+                exporter,
+                source,
+                is_full=is_full,
+                mode=modes.get(source.table) if source.mode else None,
+                on_rows=on_rows,
+            )
             for source in sent
         ]
     finally:
@@ -301,10 +349,13 @@ def _export_table(
     source: Source,
     *,
     is_full: bool,
+    mode: ExportMode | None = None,
     on_rows: OnRows = lambda _table, _rows: None,
 ) -> Exported:
     began = time.monotonic()
-    old, now = exporter.mark(source.name), mark_of(lake, source)
+    old = exporter.mark(source.name)
+    source = source.in_mode(mode or (old.mode if old else None))
+    now = mark_of(lake, source)
     full_reason = "requested" if is_full else full_export_reason(lake, old, now)
     sent = removed = 0
 

@@ -29,8 +29,7 @@ class Dialect:
     `columns` is the query for the names of a table's columns; `{table}` stands for the table's
     name as a literal. `from_stage` maps a type to the expression that converts a staged value.
     `is_script` sends a transaction as one script, for a database without transactions on
-    connections. `has_indexes` creates an index on the key. `has_comments` describes a table and its
-    columns with `COMMENT ON`.
+    connections. `has_comments` describes a table and its columns with `COMMENT ON`.
     """
 
     types: Mapping[str, str]
@@ -39,7 +38,6 @@ class Dialect:
     has_backslash: bool = False
     from_stage: Mapping[str, str] = field(default_factory=dict)
     is_script: bool = False
-    has_indexes: bool = False
     has_comments: bool = False
 
     def name(self, name: str) -> str:
@@ -87,33 +85,25 @@ class SqlExporter:
         return mark if mark and mark.columns.keys() <= self._columns_of(table) else None
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
-        """Replace all rows of the table; create it again if its columns differ.
+        """Replace all rows of the table; create it again unless it only has more columns.
 
         Raises: ExportFailed for a table that no export created.
         """
         held = self.mark(table)
-        is_new = held is None or held.columns != mark.columns
-        if is_new:
+        if is_new := held is None or not held.columns.items() <= mark.columns.items():
             self._create(table, mark)
+        else:
+            self._add_columns(table, held, mark)
         self._describe(table, None if is_new else held, mark)
         self._load(table, rows, mark, [f"DELETE FROM {self._dialect.name(table)} WHERE true"])
-        if is_new and mark.key and self._dialect.has_indexes:
-            self._run(
-                f"CREATE INDEX {self._dialect.name(f'{table}_key')} "
-                f"ON {self._dialect.name(table)} ({self._dialect.names(mark.key)})"
-            )
+        self._finish(table, mark, is_new=is_new)
         self._commit()
 
     def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
         """Delete the stale rows by key, then insert the new ones."""
         held = self.mark(table)
         assert held is not None
-        for name in mark.columns.keys() - held.columns.keys():
-            kind = self._dialect.types[mark.columns[name]]
-            self._run(
-                f"ALTER TABLE {self._dialect.name(table)} "
-                f"ADD COLUMN IF NOT EXISTS {self._dialect.name(name)} {kind}"
-            )
+        self._add_columns(table, held, mark)
         self._describe(table, held, mark)
         with self._staged("stale", changes.stale.to_reader(), changes.stale.num_rows) as stale:
             deletion = [self._deletion(table, stale, changes.stale)] if stale else []
@@ -151,6 +141,17 @@ class SqlExporter:
         if is_present:  # otherwise the name could match a table of another schema
             self._run(f"DROP TABLE {dialect.name(table)}")
         self._run(f"CREATE TABLE {dialect.name(table)} ({', '.join(columns)})")
+
+    def _add_columns(self, table: str, held: ExportMark, mark: ExportMark) -> None:
+        for name in mark.columns.keys() - held.columns.keys():
+            kind = self._dialect.types[mark.columns[name]]
+            self._run(
+                f"ALTER TABLE {self._dialect.name(table)} "
+                f"ADD COLUMN IF NOT EXISTS {self._dialect.name(name)} {kind}"
+            )
+
+    def _finish(self, table: str, mark: ExportMark, *, is_new: bool) -> None:
+        """Add keys and indexes to a table that was replaced, in the same transaction."""
 
     def _describe(self, table: str, held: ExportMark | None, mark: ExportMark) -> None:
         """Comment on the table and on the columns whose descriptions have changed."""

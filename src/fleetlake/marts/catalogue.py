@@ -174,6 +174,40 @@ def mart_keys() -> dict[str, tuple[str, ...]]:
     return _keys(own_sql())
 
 
+_PARENTS = {
+    "router_id": "device_inventory",
+    "net_device_id": "interface_inventory",
+    "account_id": "accounts",
+    "parent_account_id": "accounts",
+}
+_DATES = "dates"
+
+
+def is_parent(schema: str, table: str) -> bool:
+    """Return whether a table is a mart whose rows other marts name by its key."""
+    return schema == "marts" and table in {*_PARENTS.values(), _DATES}
+
+
+def parents_of(schema: str, table: str, columns: Iterable[str]) -> dict[str, str]:
+    """Return which tables the columns of a table name rows of, by the names of exported tables.
+
+    >>> parents_of("marts", "trips", ["router_id", "trip_id", "trip_date"])
+    {'router_id': 'device_inventory', 'trip_date': 'dates'}
+    >>> parents_of("raw", "net_devices", ["id", "router_id"])
+    {'router_id': 'raw_routers'}
+    """
+    if schema == "raw":
+        things = {f"{name.removesuffix('s')}_id": name for name in ENDPOINTS}
+        found = {name: f"raw_{things[name]}" for name in columns if name in things}
+    elif schema == "marts":
+        parents = _PARENTS | dict.fromkeys({mart_dates().get(table)} - {None}, _DATES)
+        found = {name: parents[name] for name in columns if name in parents}
+    else:
+        return {}
+    own = {table: mart_keys().get(table)}
+    return {name: parent for name, parent in found.items() if own.get(parent) != (name,)}
+
+
 def mart_dates() -> dict[str, str]:
     """Return the column with the UTC day of a row, for the marts that have one."""
     return _dates(own_sql())

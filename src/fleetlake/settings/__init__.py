@@ -15,6 +15,7 @@ with without_plugins():
         SECRET_SETTINGS,
         WRONG_KEYS,
         ClockTrust,
+        ExportMode,
         Settings,
     )
     from fleetlake.settings.vendor_words import VendorWords
@@ -27,6 +28,7 @@ __all__ = [
     "SECRET_SETTINGS",
     "WRONG_KEYS",
     "ClockTrust",
+    "ExportMode",
     "Settings",
     "VendorWords",
     "load_settings",

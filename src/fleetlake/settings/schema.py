@@ -7,7 +7,7 @@ import re
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
@@ -45,6 +45,9 @@ from fleetlake.settings.vendor_words import (
     checked_vendor_words,
     read_vendor_words,
 )
+
+ExportMode = Literal["history", "soft_delete"]
+"""How an export target holds a list that the lake keeps as history."""
 
 
 class ClockTrust(StrEnum):
@@ -199,6 +202,11 @@ class Settings(BaseSettings):
     )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
+    )
+    export_modes: dict[str, ExportMode] = Field(
+        {},
+        description="How exports hold a list that the lake keeps as history, by endpoint, e.g. "
+        "FLEETLAKE_EXPORT_MODES__ROUTERS=soft_delete; `history` is the default",
     )
     maintenance: dict[str, MaintenanceWindow] = Field(
         {},
