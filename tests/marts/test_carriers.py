@@ -1,14 +1,14 @@
 """Names of carriers and other columns that several marts share, compared with what was served."""
 
 from collections import Counter, defaultdict
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import combinations
 
 import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.catalogue import marts
+from fleetlake.marts.catalogue import mart_dates, mart_keys, marts
 from tests.support.sim import NOW, Sim, new_sim
 
 pytestmark = pytest.mark.xdist_group("marts")
@@ -113,6 +113,37 @@ def test_equal_column_names_of_two_marts_have_values_in_common(fleet):
     ]
 
     assert apart == []
+
+
+def test_the_calendar_and_the_accounts_have_every_day_and_account_of_every_mart(fleet):
+    columns = "day_date, week_date, month_date, quarter_date, columns('_number$|^i')"
+    days = rows(fleet, f"select {columns} from marts.dates")
+    missing = {}
+    for mart in marts():
+        named = {"account_id": "accounts", mart_dates().get(mart["name"]): "dates"}
+        for column in mart["columns"]:
+            if parent := named.get(column["name"]):
+                sql = f"select count(*) from marts.{mart['name']} where {column['name']} not in"
+                key = mart_keys()[parent][0]
+                [(missing[mart["name"], parent],)] = rows(
+                    fleet, f"{sql} (select {key} from marts.{parent})"
+                )
+
+    assert [d for d, *_ in sorted(days)] == [date(2025, 1, 1) + timedelta(n) for n in range(1095)]
+    assert [tuple(one) for one in days if tuple(one) != as_python_knows(one[0])] == []
+    assert len(missing) > 20
+    assert {name: count for name, count in missing.items() if count} == {}
+    assert {*rows(fleet, "select account_id, account_name from marts.accounts")} == {
+        (int(one["resource_url"].rstrip("/").rpartition("/")[2]), one["name"])
+        for one in fleet.truth("accounts")
+    }
+
+
+def as_python_knows(day: date) -> tuple:
+    _, week, weekday = day.isocalendar()
+    quarter = (day.month + 2) // 3
+    starts = (day - timedelta(weekday - 1), day.replace(day=1), date(day.year, 3 * quarter - 2, 1))
+    return (day, *starts, day.year, quarter, day.month, week, weekday, weekday > 5)
 
 
 def test_a_mart_of_routers_names_the_router():

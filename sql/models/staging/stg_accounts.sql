@@ -1,16 +1,5 @@
 -- Grain: one row per account, as it is now.
 -- Kind: view.
 
-select
-    account_profile,
-    id as account_id,
-    account_id as parent_account_id,
-
-    name as account_name,
-    is_disabled,
-
-    valid_from,
-    _loaded_at as loaded_at
-
-from {{ source('raw', 'accounts') }}
+select * from {{ ref('stg_accounts_history') }}
 where valid_to is null

@@ -124,6 +124,10 @@ class Marts(Schema):
     """Each SIM card that was swapped or moved, and each modem that came into another router with its card."""
     licences: Table
     """Which subscription each device has, and until when; devices without any."""
+    accounts: Table
+    """Every account with its parent, present or gone."""
+    dates: Table
+    """A calendar. It covers each year that the lake has data for, the year before and the year after."""
     failover_episodes: Table
     """When each router left its preferred WAN, why, for how long, how much data it used, and what it cost."""
     failover_daily: Table

@@ -174,18 +174,16 @@ def mart_keys() -> dict[str, tuple[str, ...]]:
     return _keys(own_sql())
 
 
-_PARENTS = {
-    "router_id": "device_inventory",
-    "net_device_id": "interface_inventory",
-    "account_id": "accounts",
-    "parent_account_id": "accounts",
-}
-_DATES = "dates"
+def _dimensions() -> dict[str, str]:
+    """Return the marts whose rows other tables name (`meta: is_dimension`), by their key column."""
+    named = [mart["name"] for mart in marts() if _meta(mart).get("is_dimension")]
+    keys = mart_keys()
+    return {keys[name][0]: name for name in named if len(keys.get(name, ())) == 1}
 
 
 def is_parent(schema: str, table: str) -> bool:
-    """Return whether a table is a mart whose rows other marts name by its key."""
-    return schema == "marts" and table in {*_PARENTS.values(), _DATES}
+    """Return whether a table is a mart whose rows other tables name by its key."""
+    return schema == "marts" and table in _dimensions().values()
 
 
 def parents_of(schema: str, table: str, columns: Iterable[str]) -> dict[str, str]:
@@ -197,15 +195,15 @@ def parents_of(schema: str, table: str, columns: Iterable[str]) -> dict[str, str
     {'router_id': 'raw_routers'}
     """
     if schema == "raw":
-        things = {f"{name.removesuffix('s')}_id": name for name in ENDPOINTS}
-        found = {name: f"raw_{things[name]}" for name in columns if name in things}
+        named = {f"{name.removesuffix('s')}_id": f"raw_{name}" for name in ENDPOINTS}
     elif schema == "marts":
-        parents = _PARENTS | dict.fromkeys({mart_dates().get(table)} - {None}, _DATES)
-        found = {name: parents[name] for name in columns if name in parents}
+        named = _dimensions()
+        named |= {date: named["day_date"] for date in {mart_dates().get(table)} if date}
     else:
         return {}
-    own = {table: mart_keys().get(table)}
-    return {name: parent for name, parent in found.items() if own.get(parent) != (name,)}
+    own_key = (table, *mart_keys().get(table, ()))
+    found = {name: named.get(name.removeprefix("parent_")) for name in columns}
+    return {n: parent for n, parent in found.items() if parent and (parent, n) != own_key}
 
 
 def mart_dates() -> dict[str, str]:
