@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -141,6 +142,57 @@ def test_no_file_is_left_in_the_temporary_folder(lake, tmp_path, monkeypatch):
     assert list((tmp_path / "temp").iterdir()) == []
 
 
+def test_a_csv_table_has_one_file_whose_other_name_stays_and_is_repaired(
+    lake, tmp_path, monkeypatch
+):
+    name = tmp_path / "out" / "trips.csv"
+
+    def rows() -> int:
+        with name.open(newline="") as file:
+            return sum(1 for _ in csv.DictReader(file))
+
+    send(lake, tmp_path / "out", "csv")
+    first, again = rows(), send(lake, tmp_path / "out", "csv")
+    lake.execute("insert into marts.trips values (1, 'new', 5)")
+    with monkeypatch.context() as patch:  # between the manifest and the name
+        steps = iter([0])  # the first call checks the name, before the export
+        patch.setattr(files.FileExporter, "_move_name", lambda *_: next(steps))
+        with pytest.raises(ExportFailed):
+            send(lake, tmp_path / "out", "csv")
+        assert rows() == 1000
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: os.link("", ""))  # none on this disk
+    repaired = send(lake, tmp_path / "out", "csv")
+    [only] = (path for path in (tmp_path / "out" / "trips").iterdir() if path.suffix == ".csv")
+
+    assert (first, again, repaired, rows()) == (1000, 0, 0, 1001)
+    assert name.read_bytes() == only.read_bytes()
+
+
+def test_a_csv_file_that_no_export_made_keeps_its_name(lake, tmp_path):
+    name = tmp_path / "out" / "trips.csv"
+    name.parent.mkdir()
+    name.write_text("mine")
+    for _ in range(2):
+        with pytest.raises(ExportFailed, match=r"already has a table trips\.csv"):
+            send(lake, tmp_path / "out", "csv")
+
+    assert name.read_text() == "mine"
+
+
+def test_a_csv_table_whose_file_was_deleted_is_sent_whole(lake, tmp_path):
+    send(lake, tmp_path / "out", "csv")
+    shutil.rmtree(tmp_path / "out" / "trips")
+
+    with pytest.raises(ExportFailed, match="already has"):  # its manifest is gone, too
+        send(lake, tmp_path / "out", "csv")
+    (tmp_path / "out" / "trips.csv").unlink()
+    assert send(lake, tmp_path / "out", "csv") == 1000
+    for file in listed(tmp_path / "out" / "trips"):
+        Path(file).unlink()
+
+    assert send(lake, tmp_path / "out", "csv") == 1000
+
+
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
     """Return the address of an object store on this machine."""
@@ -172,6 +224,7 @@ def test_an_object_store_holds_the_same_files_as_a_folder(lake, tmp_path, store,
     ours = lake.rows("from marts.trips order by all")
     assert (first, second) == (1000, 2)
     assert there.fetchall() == ours
+    assert kind != "csv" or (tmp_path / "fetched/trips.csv").read_bytes().count(b"\n") == 1001
     shutil.rmtree(tmp_path / "fetched")
 
 

@@ -4,6 +4,9 @@ A table is a folder of immutable files and a manifest, `_export.json`, which lis
 files and holds the mark. An export replaces the manifest last and atomically. A file that is not
 in the manifest was left by a stopped export; the next export removes it.
 
+A CSV table is one file. It also has a name that stays, `<table>.csv` beside the folder, which a
+spreadsheet or a script can point to: each export moves the name to the new file, atomically.
+
 DuckDB reads and writes the files in a temporary folder; Arrow copies them to and from the target.
 """
 
@@ -12,7 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,18 +24,23 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from fleetlake.exporters.contract import ExportMark, TableChanges, require_own_parts
+from fleetlake.exporters.contract import (
+    ExportMark,
+    TableChanges,
+    foreign_table,
+    require_own_parts,
+)
 from fleetlake.exporters.geometry import GEOMETRY
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
-from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.machine.atomic_files import flush_folder, write_atomically
 from fleetlake.marts.catalogue import parquet_metadata
 from fleetlake.text.quoting import exact, guarded_sql, literal, quoted, unguarded_sql
 
 MANIFEST = "_export.json"
-_FILE_SIZE = "256MB"
+_FILE_SIZE, _UNLIMITED = "256MB", "1000TB"
 _OWN = re.compile(
-    r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json(\.[0-9a-f]{32})?\.new"
+    r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)(\.new)?|_export\.json(\.[0-9a-f]{32})?\.new"
 )
 """File names that this target uses; it deletes no others."""
 
@@ -43,7 +51,8 @@ class FileFormat:
 
     `json` is the SQL type that JSON columns are written as; it is text in formats without nested
     values. `is_guarded` escapes texts that a spreadsheet would run as a formula. With `is_spatial`,
-    the column `geometry`, text elsewhere, is a geometry in the file.
+    the column `geometry`, text elsewhere, is a geometry in the file. `is_single` keeps a table in
+    one file with a lasting name.
     """
 
     ending: str
@@ -52,6 +61,7 @@ class FileFormat:
     read: Callable[[str, Mapping[str, str]], str]
     is_guarded: bool = False
     is_spatial: bool = False
+    is_single: bool = False
 
 
 def _read_parquet(files: str, _: Mapping[str, str]) -> str:
@@ -75,6 +85,10 @@ def _read_jsonl(files: str, columns: Mapping[str, str]) -> str:
     return f"read_ndjson({files}, columns = {_structure(columns)})"
 
 
+_CSV = FileFormat(
+    ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv, is_single=True
+)
+
 FORMATS = {
     "parquet": FileFormat(
         ending="parquet", copy="FORMAT parquet, COMPRESSION zstd", read=_read_parquet
@@ -88,10 +102,8 @@ FORMATS = {
         is_spatial=True,
     ),
     # Every text is quoted, so that an empty text differs from a null.
-    "csv": FileFormat(ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv),
-    "csv guarded": FileFormat(
-        ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv, is_guarded=True
-    ),
+    "csv": _CSV,
+    "csv guarded": replace(_CSV, is_guarded=True),
     "jsonl": FileFormat(ending="jsonl", copy="FORMAT json", json="JSON", read=_read_jsonl),
 }
 
@@ -121,6 +133,7 @@ class _Manifest:
     mark: ExportMark
     files: Sequence[_File]
     is_guarded: bool
+    is_named: bool
 
 
 class FileExporter:
@@ -135,14 +148,17 @@ class FileExporter:
         self._duckdb.execute("SET TimeZone = 'UTC'")
 
     def mark(self, table: str) -> ExportMark | None:
-        """Return the mark in the table's manifest, and remove files of a stopped export.
+        """Return the mark in the table's manifest, and repair what a stopped export left.
 
-        Raises: ExportFailed if the folder, table or manifest belongs to another user.
+        Raises: ExportFailed if the folder, table or manifest belongs to another user, or if no
+        export made the file with the table's lasting name.
         """
         is_local = isinstance(self._system, fs.LocalFileSystem)
         require_own_parts(Path(self._root) if is_local else None, table, f"{table}/{MANIFEST}")
         manifest = self._manifest(table)
         self._remove_unlisted(table, manifest.files if manifest else ())
+        if self._format.is_single and not self._is_named(table, manifest):
+            return None
         if manifest is None or manifest.is_guarded != self._format.is_guarded:
             return None
         return manifest.mark
@@ -181,6 +197,9 @@ class FileExporter:
         self, table: str, manifest: _Manifest, changes: TableChanges, *, is_grown: bool
     ) -> list[_File]:
         """Return the files to rewrite together with the new rows, so that few files are small."""
+        if self._format.is_single:
+            is_changed = is_grown or changes.count or changes.stale.num_rows
+            return [*manifest.files] if is_changed else []
         rewritten: list[_File] = []
         rows = changes.count
         for file in sorted(manifest.files, key=lambda file: file.rows):
@@ -233,7 +252,8 @@ class FileExporter:
         """Write the rows and those of the query `rest` as files, not in the manifest yet."""
         folder = self._work / uuid4().hex[:8]
         self._duckdb.register("rows_to_write", rows)
-        options = f"{self._format.copy}, FILE_SIZE_BYTES '{_FILE_SIZE}'"
+        size = _UNLIMITED if self._format.is_single else _FILE_SIZE
+        options = f"{self._format.copy}, FILE_SIZE_BYTES '{size}'"
         if self._format.ending == "parquet":
             options += f", {parquet_metadata((mark.about, mark.meanings))}"
         self._duckdb.execute(
@@ -275,10 +295,12 @@ class FileExporter:
             content = json.loads(text)
             mark = ExportMark.from_text(content["mark"])
             files = [_File(**file) for file in content["files"]]
-            is_guarded = bool(content.get("guarded"))
+            is_guarded, is_named = bool(content.get("guarded")), bool(content.get("named"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None  # a power failure may have emptied it: export the table in full
-        return _Manifest(mark=mark, files=files, is_guarded=is_guarded) if mark else None
+        if mark is None:
+            return None
+        return _Manifest(mark=mark, files=files, is_guarded=is_guarded, is_named=is_named)
 
     def _write_manifest(self, table: str, files: Sequence[_File], mark: ExportMark) -> None:
         """Replace the manifest with one that lists these files, and remove all others."""
@@ -287,6 +309,7 @@ class FileExporter:
             "mark": mark.as_text(),
         }
         content |= {"guarded": True} if self._format.is_guarded else {}
+        content |= {"named": True} if self._format.is_single else {}
         path = f"{self._root}/{table}/{MANIFEST}"
         text = json.dumps(content, indent=1)
         if isinstance(self._system, fs.LocalFileSystem):
@@ -295,7 +318,46 @@ class FileExporter:
         else:  # an object store replaces an object atomically
             with self._system.open_output_stream(path) as stream:
                 stream.write(text.encode())
+        if self._format.is_single:
+            self._move_name(table, files[0])
         self._remove_unlisted(table, files)
+
+    def _is_named(self, table: str, manifest: _Manifest | None) -> bool:
+        """Return whether the table is one file with its lasting name, which it gets if it lost it.
+
+        Raises: ExportFailed if another file has the name.
+        """
+        held = [f"{self._root}/{table}.csv", f"{self._root}/{table}/{MANIFEST}"]
+        named, listing = self._system.get_file_info(held)
+        if manifest is None or not manifest.is_named:
+            is_own = manifest is None and listing.is_file  # its manifest is damaged
+            if named.is_file and not is_own:
+                raise foreign_table(f"{table}.csv", elsewhere="folder")
+            return False
+        [file] = manifest.files
+        is_there = self._system.get_file_info(f"{self._root}/{table}/{file.name}").is_file
+        if is_there:
+            self._move_name(table, file)
+        return bool(is_there)
+
+    def _move_name(self, table: str, file: _File) -> None:
+        """Give a file the lasting name of its table, unless it has it."""
+        path, name = f"{self._root}/{table}/{file.name}", f"{self._root}/{table}.csv"
+        if isinstance(self._system, fs.LocalFileSystem):
+            last = Path(name)
+            if not last.exists() or not last.samefile(path):
+                new = Path(f"{path}.new")
+                new.unlink(missing_ok=True)
+                try:
+                    new.hardlink_to(path)
+                except OSError:  # not every file system has hard links
+                    shutil.copyfile(path, new)
+                new.replace(last)
+                flush_folder(last.parent)
+            return
+        named, current = self._system.get_file_info([name, f"{self._root}/{table}/{MANIFEST}"])
+        if not named.is_file or named.mtime < current.mtime:
+            self._system.copy_file(path, name)
 
     def _remove_unlisted(self, table: str, files: Sequence[_File]) -> None:
         """Remove the files that this target wrote and no longer lists; keep files of others."""
