@@ -222,6 +222,7 @@ def test_a_command_shares_its_name_only_with_a_module_that_it_uses():
         for command in commands
         if (other := others.get(command.rpartition(".")[2]))
         and not imports()[command] & {other, other.rpartition(".")[0]}
+        and not any(one.startswith(f"{other}.") for one in imports()[command])
     }
 
     assert {name for name, count in names.items() if count > 1} == set()

@@ -20,7 +20,7 @@ from fleetlake.analysis.metric_calls import with_metrics
 from fleetlake.analysis.reader import LakeReader, ReadSource, Schema
 from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.relations import Thing
-from fleetlake.errors import LakeError, UsageError
+from fleetlake.errors import FleetlakeError, LakeError, UsageError
 from fleetlake.lake import Lake
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake.ducklake import SNAPSHOT_ID
@@ -29,7 +29,7 @@ from fleetlake.marts.catalogue import descriptions_of
 from fleetlake.marts.finding_states import FindingState
 from fleetlake.marts.findings import findings_query
 from fleetlake.monitoring.proof import AnswerProof
-from fleetlake.semantic_layer import metrics
+from fleetlake.semantic_layer import MetricQuery, compile_metrics, metrics
 from fleetlake.text.quoting import quoted
 
 SECONDS = 20.0
@@ -113,6 +113,12 @@ class Answers:
         self._reader = LakeReader(self._source, lambda: None, can_travel=False)
         self._one_at_a_time = RLock()
 
+    @staticmethod
+    def prepare_metrics() -> None:
+        """Import MetricFlow and compile one metric, so that no question of metrics waits for it."""
+        with suppress(FleetlakeError):  # the question itself says what is wrong
+            compile_metrics(MetricQuery(metrics=(next(iter(metrics())),)))
+
     def query(self, sql: str, rows: int = 200) -> Answer:
         """Return the rows of one SELECT of an assistant."""
         sql = with_metrics(_text(sql))
@@ -190,9 +196,8 @@ class Answers:
         relations = [_split(name) for name in tables or every]
         sql = "; ".join(f"FROM {quoted(schema)}.{quoted(name)}" for schema, name in relations)
         with self._one_at_a_time:
-            there = {(schema, name) for schema in SCHEMAS for name in self._schema(schema)}
             for schema, name in relations if tables else ():
-                if (schema, name) not in there:
+                if name not in {*self._schema(schema)}:
                     raise UsageError(
                         f"There is no table {schema}.{name}.", remedy="`list_tables` lists them."
                     )

@@ -52,7 +52,7 @@ def dashboard(
     """
     import webbrowser
 
-    from fleetlake.dashboard import serve_dashboard
+    from fleetlake.dashboard import dashboard_server
     from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
 
@@ -63,7 +63,7 @@ def dashboard(
         if browse and not webbrowser.open(url):
             say("No browser could be opened.")
 
-    serve_dashboard(
+    dashboard_server.serve_dashboard(
         published or published_folder(settings),
         port=port,
         address=listen,

@@ -31,6 +31,8 @@ def mcp(
     """
     if find_spec("mcp") is None:
         raise SettingsError("The package mcp is not installed.", remedy=install_command("mcp"))
+    from threading import Thread
+
     import anyio
 
     from fleetlake.startup import without_plugins
@@ -38,17 +40,20 @@ def mcp(
     with without_plugins():
         from fleetlake.assistants.lake_answers import Answers
         from fleetlake.assistants.mcp_server import create_app, create_server
-    from fleetlake.dashboard.dashboard_server import require_token
     from fleetlake.lake import open_lake
     from fleetlake.lake.guard import spill_folder
-    from fleetlake.serving.web_server import serve
     from fleetlake.settings import load_settings
 
     settings = load_settings()
     if http:
+        from fleetlake.dashboard.dashboard_server import require_token
+        from fleetlake.serving.web_server import serve
+
         require_token(settings.mcp_token, "mcp")
     with spill_folder() as spill, open_lake(settings.lake, read_only=True) as lake:
-        server = create_server(Answers(lake, spill))
+        answers = Answers(lake, spill)
+        Thread(target=answers.prepare_metrics, daemon=True).start()
+        server = create_server(answers)
         if not http:
             anyio.run(server.run_stdio_async)
             return

@@ -4,7 +4,3 @@ A page is a file in `pages/`: its panels, the SQL of each, and what each filter 
 server runs that SQL over the newest published snapshot; small scripts in `static/` draw the rows.
 Nothing here opens the lake.
 """
-
-from fleetlake.dashboard.dashboard_server import serve_dashboard
-
-__all__ = ["serve_dashboard"]
