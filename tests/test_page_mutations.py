@@ -67,7 +67,7 @@ def learn(endpoint: Endpoint) -> None:
 def test_both_readers_agree_on_pages_with_mutations(seed):
     chance = random.Random(seed)
     taken = 0
-    for number in range(700):
+    for number in range(350):
         endpoint = chance.choice([ALERTS, LOGS, LOCATIONS, *REQUESTED.values()])
         if number % 50 == 0:
             reader_of.cache_clear()
@@ -79,7 +79,7 @@ def test_both_readers_agree_on_pages_with_mutations(seed):
 
         taken += is_read_alike(endpoint, mutated(body, chance))
 
-    assert 50 < taken < 650  # the mutations neither spare all pages nor spoil them all
+    assert 25 < taken < 325  # the mutations neither spare all pages nor spoil them all
 
 
 def mutated(body: bytes, chance: random.Random) -> bytes:

@@ -120,7 +120,11 @@ def test_an_episode_has_its_alerts_and_who_changed_the_router_in_the_hour_before
     world = World(tmp_path)
     world.publish(rows=200)
     app, shown = create_dashboard(world.published), {}
-    for (episode,) in world.sql("select episode_id from failover_episodes"):
+    episodes = [
+        one for (one,) in world.sql("select episode_id from failover_episodes order by all")
+    ]
+    asked = episodes[::4]
+    for episode in asked:
         for panel in ("alerting", "changes", "together"):
             rows = rows_of(ask(app, f"/api/episode/{panel}", {"episode": episode}))
             shown |= {(episode, panel): len(rows)} if rows else {}
@@ -139,7 +143,8 @@ def test_an_episode_has_its_alerts_and_who_changed_the_router_in_the_hour_before
         " where o.router_id <> e.router_id"
         " and abs(date_diff('ms', o.started_at, e.started_at)) <= 600000 group by all",
     }
-    found = {(e, panel): n for panel, sql in expected.items() for e, n in world.sql(sql)}
+    counts = {(e, panel): n for panel, sql in expected.items() for e, n in world.sql(sql)}
+    found = {(e, panel): n for (e, panel), n in counts.items() if e in asked}
     assert {panel for _, panel in found} == {*expected}
     assert shown == found
 
