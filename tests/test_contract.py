@@ -29,7 +29,6 @@ from tools.contract_changes import breaking, released, unnamed, users
 from tools.reference import contract_text
 
 SCHEMA = json.loads((Path(__file__).parent / "odcs-3.1.0.json").read_text())
-NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
@@ -40,10 +39,11 @@ def settings(module_lake, tmp_path_factory):
 
     Alerts are complete until two hours ago, but for a day that was not read.
     """
+    now = datetime.now(UTC)
     with open_lake(module_lake) as lake:
-        mark = StreamWatermark(profile="default", endpoint="alerts", newest=NOW - 2 * HOUR)
+        mark = StreamWatermark(profile="default", endpoint="alerts", newest=now - 2 * HOUR)
         set_watermarks(lake, [mark])
-        proven = [Interval(NOW - 9 * DAY, NOW - 5 * DAY), Interval(NOW - 4 * DAY, NOW - 2 * HOUR)]
+        proven = [Interval(now - 9 * DAY, now - 5 * DAY), Interval(now - 4 * DAY, now - 2 * HOUR)]
         add_intervals(lake, "default", ENDPOINTS["alerts"], {"": proven})
         lake.execute(
             "create table marts.alert_volume as select 'x' as alert_type, 1::bigint as router_id, "
