@@ -122,7 +122,6 @@ PART = ".part"
 _UNFINISHED_MARK = re.compile(rf"{re.escape(MARK)}\.[0-9a-f]{{32}}{re.escape(PART)}")
 
 _AT_ONCE = 8  # files; an object store answers slowly, and takes many requests side by side
-_PIECE = 1 << 20
 
 OnCopied = Callable[[int, int], None]
 """Called after each file, with its bytes and the bytes of all files to copy."""
@@ -250,7 +249,7 @@ class BackupTarget:
     def sha256(self, name: str) -> str:
         """Return the checksum of a file of the target."""
         with self._system.open_input_stream(f"{self._root}/{name}") as stream:
-            return _sha256(stream.read)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def delete(self, names: Iterable[str]) -> int:
         """Delete files of the target; return how many."""
@@ -302,11 +301,4 @@ def copy_all(sizes: Mapping[str, int], copy: Callable[[str], None], on_copied: O
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file."""
     with path.open("rb") as file:
-        return _sha256(file.read)
-
-
-def _sha256(read: Callable[[int], bytes]) -> str:
-    digest = hashlib.sha256()
-    while piece := read(_PIECE):
-        digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -63,7 +63,6 @@ def setup(
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
     """Update the server from the project's files, and print what it has afterwards."""
-    from fleetlake.cli.prefect.setup import accepts_anonymous, key_report
     from fleetlake.machine.project import package_files, project_folder
     from fleetlake.settings import load_settings
 
@@ -192,7 +191,6 @@ def put_secrets(settings: "Settings") -> list[str]:
     """
     from prefect.blocks.system import Secret
 
-    from fleetlake.cli.prefect.setup import BLOCK_PREFIX
     from fleetlake.settings import KEY_SETTINGS
 
     values: dict[str, Any] = {
