@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from typing import Any
 import httpx
 
 from tests.support.sim import AT_EACH_LOAD, KEYS
+
+ROOT = Path(__file__).parents[2]
+OPTIONAL = ROOT / "src/fleetlake/endpoints/optional"
 
 
 @dataclass
@@ -130,3 +134,16 @@ def query(sql: str, env: dict[str, str]) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
+
+
+DESCRIBED = ROOT / "tests/simulator/described.toml"
+"""A list of every sort, as a user may describe them."""
+
+
+def own_project(folder: Path) -> Path:
+    """Make a project in a folder with the described and the optional lists; return its files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "fleetlake.toml").touch()
+    shutil.copytree(OPTIONAL, folder / "endpoints")
+    shutil.copy(DESCRIBED, folder / "endpoints")
+    return folder / "endpoints"
