@@ -95,6 +95,7 @@ def test_the_tables_of_a_statement_are_those_that_duckdb_finds(shared, sql):
         ("from 'x.parquet'", {"x.parquet"}),
         ("from query_table('raw.alerts')", {"query_table"}),
         ("from query('from raw.alerts')", {"query"}),
+        ("select estimated_size from duckdb_tables()", {"duckdb_tables"}),
     ],
 )
 def test_what_no_table_of_now_holds_is_never_called_complete(shared, sql, beyond):

@@ -57,7 +57,17 @@ def _calls(sql: str, text: bytes) -> Iterator[_Call]:
         last = next((n for n in range(at + 4, len(words)) if words[n].startswith(")")), None)
         if last is not None:
             arguments = text[ends[at + 3] : starts[last]].decode()
-            yield _Call(starts[at], starts[last] + 1, name.strip('"').lower(), arguments)
+            yield _Call(starts[at], starts[last] + 1, _name(name), arguments)
+
+
+def _name(word: str) -> str:
+    """Return a name without the comment that may follow it.
+
+    >>> _name('"Alerts" /* of the day */')
+    'alerts'
+    """
+    found = re.match(r'"?(\w*)', word)
+    return found[1].lower() if found else word
 
 
 def _compiled(metric: str, arguments: str) -> str:

@@ -47,7 +47,7 @@ _MAY_CALL = {
 }
 """Table functions that read what DuckDB's own limits allow; a new one is refused until listed."""
 
-_READS_FILES = {"glob", "parquet_scan", *READ_FUNCTIONS}
+_READS_FILES = {"glob", "parquet_scan", "duckdb_tables", *READ_FUNCTIONS}
 _BARRED = {METADATA, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
 _TABLES = """
