@@ -14,6 +14,7 @@ from fleetlake.endpoints.endpoint_files import read_files, text_of
 from fleetlake.endpoints.model import Api, Group, Mode
 from fleetlake.endpoints.relations import endpoints_of, group_of
 from fleetlake.errors import SettingsError
+from fleetlake.lake import open_lake
 
 SITES = """\
 [sites]
@@ -166,3 +167,19 @@ def test_the_text_of_a_list_makes_the_same_list_in_another_file(project):
         same = [column.name for column in again.endpoint.columns]
         assert same == [column.name for column in one.endpoint.columns]
         assert again.endpoint.fan_out == one.endpoint.fan_out
+
+
+def test_the_type_of_a_record_is_kept_where_a_list_has_several(project, sim):
+    for name in ("exchange_sites", "exchange_resources"):
+        (project / f"{name}.toml").write_text(text_of(optional_lists()[name]))
+
+    outcomes = sim.ingest("exchange_sites", "exchange_resources")
+
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    truth = {one["id"]: one["type"] for one in sim.truth("exchange_resources")}
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        held = dict(lake.rows("select id, record_type from raw.exchange_resources"))
+        extra = lake.rows("select count(_extra) from raw.exchange_resources")
+    assert held == truth
+    assert len({*truth.values()}) > 1
+    assert extra == [(0,)]

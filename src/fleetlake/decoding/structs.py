@@ -288,7 +288,8 @@ def _nested_struct(members: Sequence[_Member], api: Api) -> type[msgspec.Struct]
 
     Unknown members are refused. Members that every record repeats are ignored.
     """
-    constant = constant_at(members[0].above, api)
+    named = {member.path[0] for member in members}
+    constant = [name for name in constant_at(members[0].above, api) if name not in named]
     fields: list[tuple[str, Any, Any]] = [(attribute_of(name), str, "") for name in constant]
     names = {attribute_of(name): name for name in constant}
     inner: dict[str, list[_Member]] = {}

@@ -137,6 +137,7 @@ class Definition(_Table):
     fields: tuple[_Text, ...] = ()
     related: tuple[_Name, ...] = ()
     related_many: tuple[_Name, ...] = ()
+    typed: bool = False
     per: _Per | None = None
     columns: dict[_Text, _Column] = {}
 
@@ -311,13 +312,19 @@ def _columns(name: str, given: Definition, api: Api) -> tuple[Column, ...]:
     own = [_own(field, column, api=api) for field, column in given.columns.items()]
     if api is Api.V3:
         *named, address = attributes_of(name, given.fields, given.related, given.related_many)
-        columns = (*named, *own, address)
-    elif given.related or given.related_many:
-        raise ValueError(f"{name}: only lists of v3 have related and related_many")
+        columns = (*named, *own, *([_TYPE] if given.typed else []), address)
+    elif given.related or given.related_many or given.typed:
+        raise ValueError(f"{name}: only lists of v3 have related, related_many and typed")
     else:
         columns = (*columns_of(name, given.fields), *own)
     _require_distinct(name, [column.name for column in columns])
     return columns
+
+
+_TYPE = Column(
+    field="record_type", members=("type",), kind=Kind.TEXT, meaning="JSON:API's type of the record."
+)
+"""Other lists have one type of record, so the member says nothing."""
 
 
 def _own(field: str, given: _Column, *, api: Api) -> Column:

@@ -141,7 +141,6 @@ def _unknown(
 ) -> list[str]:
     """Return what the probe could not learn, and what to do about it."""
     required, unanswered = learned.required, counted(learned.unanswered, "trial")
-    types = {str(value_at(record, "type")) for record in learned.records}
     has_end = any(ENDS.search(f.name) for f in columns)
     remarks: list[tuple[object, str]] = [
         (True, "what the records are; say it in `about`."),
@@ -171,10 +170,6 @@ def _unknown(
         (
             required and required.takes_many and not learned.is_whole,
             "how many ids a call may have; 100 is the most (`ids_per_call`).",
-        ),
-        (
-            learned.api is Api.V3 and len(types) > 1,
-            "whether `type` matters. It differs between records, and only v2 has a column for it.",
         ),
         (
             unused,
@@ -223,6 +218,9 @@ def _related(learned: Learned) -> Iterator[str]:
     for key, wanted in (("related", False), ("related_many", True)):
         if names := [name for name, is_many in found.items() if is_many is wanted]:
             yield f"{key} = {json.dumps(names)}"
+    types = {str(value_at(record, "type")) for record in learned.records}
+    if learned.api is Api.V3 and len(types) > 1:
+        yield "typed = true"
 
 
 def _per(required: Filter, name: str, columns: Sequence[Field]) -> Iterator[str]:

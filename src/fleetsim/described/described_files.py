@@ -36,6 +36,7 @@ _LIST: Final = {
     **dict.fromkeys(("event_time", "changes_until", "schedule", "confirmed_by"), str),
     **dict.fromkeys(("page_size", "retention_days"), int),
     **dict.fromkeys(("key", "window", "fields", "related", "related_many"), list),
+    "typed": bool,
     "parameters": dict,
     "per": dict,
     "columns": dict,
@@ -76,6 +77,7 @@ class DescribedList:
     columns: tuple[DescribedColumn, ...]
     related: tuple[str, ...]
     related_many: tuple[str, ...]
+    is_typed: bool
     parameter: str
     source: str
     partition: str
@@ -153,6 +155,7 @@ def _list(
         columns=tuple(columns),
         related=tuple(table.get("related", [])),
         related_many=tuple(table.get("related_many", [])),
+        is_typed=table.get("typed", False),
         parameter=per.get("parameter", ""),
         source=per.get("source", ""),
         partition=per.get("partition", ""),

@@ -23,6 +23,9 @@ from fleetsim.v3.documents import OWNER, Document, Link, item
 from fleetsim.view import View
 
 _SERIES_CURSORS: Final = frozenset({"timeuuid", "action id"})
+_TYPES = 3
+"""Types of records of a list whose records have several."""
+
 _TO_MANY, _NEVER_VANISH = 3, 2
 _STABLE: Final[dict[str, Callable[[View], Array]]] = {
     "account": lambda _view: ACCOUNT_IDS,
@@ -133,7 +136,7 @@ class _Making:
                     attributes.pop(name, None)
             if not columns:
                 attributes["name"] = f"{one.stem} {number}"
-            kind = one.path.rpartition("/")[2]
+            kind = f"{one.path.rpartition('/')[2]}{f'_{number % _TYPES}' if one.is_typed else ''}"
             id_ = f"{one.stem}-{owner}-{number}" if one.source else f"{one.stem}-{number}"
             links: dict[str, Link | Sequence[Link]] = {
                 name: self._link(one, view, name, owner, number) for name in one.related
