@@ -65,7 +65,10 @@ def create_server(answers: Answers) -> MCPServer[Any]:
         return answers.table(table)
 
     def query(sql: str, rows: Rows = 200) -> Answer:
-        """Return the rows of one SELECT in DuckDB's SQL, with the proof of what it reads."""
+        """Return the rows of one SELECT in DuckDB's SQL, with the proof of what it reads.
+
+        `from metrics.failovers(by := 'carrier', grain := 'day')` reads a metric like a table.
+        """
         return answers.query(sql, rows)
 
     def list_metrics() -> Answer:
