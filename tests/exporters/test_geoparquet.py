@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.exporters import TARGETS
+from fleetlake.exporters.contract import SYNCED_AT
 from fleetlake.exporters.export import export, renew
 from fleetlake.lake import open_lake
 from tests.exporters.targets import listed
@@ -93,7 +94,8 @@ def test_only_tables_with_places_are_sent_unless_others_are_named(lake, tmp_path
         "trips",
     }
     assert send(lake, tmp_path / "geo", "alert_volume").keys() == {"alert_volume"}
-    assert pl.read_parquet(listed(tmp_path / "geo" / "alert_volume")).columns == ["alerts"]
+    columns = pl.read_parquet(listed(tmp_path / "geo" / "alert_volume")).columns
+    assert columns == ["alerts", SYNCED_AT]
 
 
 def test_a_trip_is_a_line_cut_at_the_antimeridian_and_a_single_point_is_none(lake, tmp_path):
