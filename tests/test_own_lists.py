@@ -17,7 +17,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import Lake, open_lake
 from fleetlake.loading.ingest import raise_worst
-from tests.support.processes import own_project
+from tests.support.processes import DESCRIBED, OPTIONAL, own_project
 from tests.support.sim import NOW, Sim, copied, loaded_sim
 from tests.test_load import flaws, key_of, member
 
@@ -30,7 +30,7 @@ OF_EACH_SORT = ("depots", "visits", "readings", "badges", "audits", "outings", "
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run the module in a project with these lists; each test reads its files anew."""
     folder, before = tmp_path_factory.mktemp("project"), Path.cwd()
-    own_project(folder)
+    own_project(folder, DESCRIBED, *OPTIONAL.glob("*.toml"))
     os.chdir(folder)
     forget_own()
     yield folder

@@ -140,10 +140,11 @@ DESCRIBED = ROOT / "tests/simulator/described.toml"
 """A list of every sort, as a user may describe them."""
 
 
-def own_project(folder: Path) -> Path:
-    """Make a project in a folder with the described and the optional lists; return its files."""
-    folder.mkdir(parents=True, exist_ok=True)
+def own_project(folder: Path, *files: Path) -> Path:
+    """Make a project in a folder with copies of these endpoint files; return their folder."""
+    endpoints = folder / "endpoints"
+    endpoints.mkdir(parents=True)
     (folder / "fleetlake.toml").touch()
-    shutil.copytree(OPTIONAL, folder / "endpoints")
-    shutil.copy(DESCRIBED, folder / "endpoints")
-    return folder / "endpoints"
+    for file in files:
+        shutil.copy(file, endpoints)
+    return endpoints
