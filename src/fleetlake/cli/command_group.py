@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from fleetlake.cli.output import say
-from fleetlake.endpoints import ALERT_RULES, PUSH_DESTINATIONS, requested_endpoints
-from fleetlake.endpoints.model import Endpoint
 from fleetlake.text.plain import plain_lines
+
+if TYPE_CHECKING:
+    from fleetlake.endpoints.model import Endpoint
 
 
 class PlainGroup(TyperGroup):
@@ -224,6 +225,8 @@ def endpoint_names(incomplete: str) -> list[str]:
     >>> endpoint_names("alert_r")
     ['alert_rules']
     """
+    from fleetlake.endpoints import requested_endpoints
+
     return [e.name for e in requested_endpoints() if e.name.startswith(incomplete)]
 
 
@@ -241,15 +244,19 @@ def type_names(incomplete: str) -> list[str]:
 
 def destination_ids(incomplete: str) -> list[str]:
     """Return the ids of the push destinations in the lake that start with what is typed."""
+    from fleetlake.endpoints import PUSH_DESTINATIONS
+
     return _ids(PUSH_DESTINATIONS, incomplete)
 
 
 def rule_ids(incomplete: str) -> list[str]:
     """Return the ids of the alert rules in the lake that start with what is typed."""
+    from fleetlake.endpoints import ALERT_RULES
+
     return _ids(ALERT_RULES, incomplete)
 
 
-def _ids(endpoint: Endpoint, incomplete: str) -> list[str]:
+def _ids(endpoint: "Endpoint", incomplete: str) -> list[str]:
     """Return ids as the last load found them: asking the service would take too long, and a call.
 
     Without a lake there is nothing to offer, and no place for an error.

@@ -297,8 +297,8 @@ def tables_in(lake: OpenLake, *schemas: str) -> list[tuple[str, str]]:
 
 def columns_in(lake: OpenLake, schema: str) -> frozenset[tuple[str, str]]:
     """Return the columns of the tables in a schema, as pairs of table and column."""
-    found = columns_of_tables(lake, schema).items()
-    return frozenset((table, column) for (_, table), columns in found for column in columns)
+    found = columns_of_tables(lake, schema)
+    return frozenset((table, name) for (_, table), names in found.items() for name in names)
 
 
 def columns_of_tables(lake: OpenLake, *schemas: str) -> dict[tuple[str, str], set[str]]:
@@ -339,9 +339,8 @@ def feed(schema: str, table: str, first: int, last: int) -> Iterator[tuple[str, 
 
 
 UNUSED_TABLES = (
-    f"select schema_name || '.' || table_name from {_table('table_stats')} join "
-    f"{_table('table')} t using (table_id) join {_table('schema')} s using (schema_id) "
-    "where next_row_id = 0 and t.end_snapshot is null and s.end_snapshot is null"
+    f"select s.schema_name || '.' || t.table_name from {_NAMED} "
+    f"join {_table('table_stats')} r on r.table_id = t.table_id where r.next_row_id = 0"
 )
 """The tables that never had a row."""
 
@@ -409,7 +408,7 @@ def correct_statistics(lake: OpenLake) -> None:
 
 
 _SQL_TYPES = {
-    "varchar": "varchar",
+    **{name: name for name in ("varchar", "boolean", "date", "timestamptz", "timestamp")},
     "json": "varchar",
     "int8": "tinyint",
     "int16": "smallint",
@@ -418,10 +417,6 @@ _SQL_TYPES = {
     "int128": "hugeint",
     "float32": "float",
     "float64": "double",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamptz": "timestamptz",
-    "timestamp": "timestamp",
 }
 """The types of the lake's columns, as DuckLake names them, and as DuckDB does."""
 
@@ -436,18 +431,14 @@ def newest_times(lake: OpenLake) -> dict[tuple[str, str], datetime]:
     """Return the newest value in the files by raw table and column of times."""
     found = lake.rows(
         "select t.table_name, c.column_name, max(f.max_value) "
-        f"from {_table('file_column_stats')} f "
-        f"join {_table('data_file')} d using (data_file_id) "
-        f"join {_table('table')} t on t.table_id = d.table_id "
-        f"join {_table('schema')} s using (schema_id) "
+        f"from {_NAMED} join {_table('data_file')} d on d.table_id = t.table_id "
+        f"join {_table('file_column_stats')} f using (data_file_id) "
         f"join {_table('column')} c on c.table_id = t.table_id "
         "and c.column_id = f.column_id and c.end_snapshot is null "
-        "where d.end_snapshot is null and t.end_snapshot is null and s.schema_name = 'raw' "
-        "and c.column_type = 'timestamptz' group by all"
+        "and c.column_type = 'timestamptz' where d.end_snapshot is null and s.schema_name = 'raw' "
+        "group by all"
     )
-    return {
-        (table, column): datetime.fromisoformat(newest) for table, column, newest in found if newest
-    }
+    return {(name, column): datetime.fromisoformat(at) for name, column, at in found if at}
 
 
 def file_statistics(lake: OpenLake, data_file_id: int) -> dict[str, tuple[str | None, str | None]]:
