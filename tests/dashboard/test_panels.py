@@ -40,7 +40,7 @@ NOBODY = {
 FILTERED = [
     (panel, name)
     for panel in PANELS
-    for name in NOBODY.keys() - {*panel.beside}
+    for name in sorted(NOBODY.keys() - {*panel.beside})
     if name in panel.filters
     or (
         (panel.metrics and name in panel.metrics.narrowing)
