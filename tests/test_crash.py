@@ -176,10 +176,13 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(
 
 @pytest.mark.release
 def test_two_ingests_at_once_of_broken_responses_lose_and_duplicate_nothing(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with service(routers=12, days=3, seed=SEED, scenario="late-data") as fleet:
-        env = environment(tmp_path, fleet.url)
+    own = own_project(tmp_path / "project", DESCRIBED)
+    monkeypatch.chdir(tmp_path / "project")
+    forget_own()
+    with service(routers=12, days=3, seed=SEED, scenario="late-data", endpoints=own) as fleet:
+        env = environment(tmp_path, fleet.url, **EACH_OWN)
         fleet.faults(**BROKEN)
         codes = []
         for _ in range(3):
@@ -195,7 +198,7 @@ def test_two_ingests_at_once_of_broken_responses_lose_and_duplicate_nothing(
         fleet.faults(**dict.fromkeys(BROKEN, 0))
         last = fleetlake("ingest", env=env, timeout=600)
         settled = now - LATE_BY - UNSETTLED
-        rows, doubles, losses = compare(fleet, env, settled.isoformat())
+        rows, doubles, losses = compare(fleet, env, settled.isoformat(), (*REQUESTED, *OWN))
     sys.stdout.write(
         f"{rows:,} rows compared, {codes.count(0)} of {len(codes)} concurrent runs complete, "
         f"{doubles} duplicates, {losses} losses\n"
