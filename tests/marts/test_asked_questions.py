@@ -158,6 +158,7 @@ def blank(module_lake):
             "insert into raw.routers by name select 7 as id, 'Depot' as name, now() as valid_from;"
             "insert into raw.net_devices by name select 70 as id, 7 as router_id,"
             " now() as valid_from;"
+            "insert into marts.device_inventory by name select 7 as router_id;"
             "insert into meta.quarantine by name select unnest(?) as endpoint,"
             " 'default' as account_profile, now() as quarantined_at",
             [[*ENDPOINTS]],
