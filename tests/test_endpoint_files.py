@@ -1,10 +1,14 @@
 """Endpoint files: lists that users describe are rows like ours, and a wrong file is named."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from fleetlake.endpoints import (
     ENDPOINTS,
     endpoint_named,
+    forget_own,
     optional_lists,
     own_files,
     read_own,
@@ -183,3 +187,27 @@ def test_the_type_of_a_record_is_kept_where_a_list_has_several(project, sim):
     assert held == truth
     assert len({*truth.values()}) > 1
     assert extra == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            ('kind = "text"', 'kind = "integer"'),
+            "holds place_town as VARCHAR, and the file makes it",
+        ),
+        (("fields =", 'kind = "latest"\nfields ='), "holds every version of a record"),
+    ],
+)
+def test_a_lake_whose_columns_are_described_otherwise_is_not_written(
+    project, empty_lake, tmp_path, change, fault
+):
+    lake = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
+    (project / "sites.toml").write_text(SITES)
+    with open_lake(lake) as opened:
+        assert opened.rows("select count(*) from raw.sites") == [(0,)]
+    (project / "sites.toml").write_text(SITES.replace(*change, 1))
+    forget_own()
+
+    with pytest.raises(SettingsError, match=rf"sites.toml:1: raw.sites {fault}"), open_lake(lake):
+        pass

@@ -14,14 +14,22 @@ from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
+from fleetlake.endpoints import forget_own
 from fleetlake.errors import BuildFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.build import drop_marts_without_model, write_docs
-from fleetlake.marts.catalogue import mart_dates, mart_keys, mart_meanings, marts
-from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
+from fleetlake.marts.catalogue import (
+    mart_dates,
+    mart_keys,
+    mart_meanings,
+    marts,
+    sources_of,
+    tracked_tables,
+)
+from fleetlake.marts.sql_project import parse_yaml, project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
 
 pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes seconds
@@ -29,6 +37,12 @@ pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes s
 OURS = {"stg_routers", "failover_episodes", "carrier_plans"}
 
 NOON, FAR = datetime(2026, 6, 1, 12, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+SITES = """
+[sites]
+about = "Sites, with 'quotes' and {{ braces }}."
+fields = ["id"]
+columns.order = { kind = "integer", meaning = "Order of the site." }
+"""
 WORN = "select {{ var('battery_worn_pct') }} as worn, {{ var('mine', 1) }} as mine"
 
 
@@ -120,6 +134,29 @@ def test_a_project_that_is_put_together_again_is_not_written_again(tmp_path, pro
     assert written() == first  # dbt would parse everything anew
     write(project, "sql/seeds/carrier_plans.csv", "carrier,price_per_gb,monthly_cap_gb\n*,1,1\n")
     assert {path.name for path in first.keys() - written()} == {"carrier_plans.csv"}
+
+
+def test_described_lists_have_views_and_sources_unless_the_project_has_its_own(tmp_path, project):
+    before = project_digest(project_folder())
+    write(project, "endpoints/sites.toml", SITES)
+    forget_own()
+
+    staging = ready_project(project_folder(), tmp_path) / "described" / "staging"
+    first = {file.name: file.stat().st_mtime_ns for file in staging.iterdir()}
+    view, sources = (staging / "stg_sites.sql").read_text(), staging / "_described_sources.yml"
+    ready_project(project_folder(), tmp_path)
+
+    assert "{{ source('raw', 'sites') }}\nwhere valid_to is null" in view
+    assert "{{ adapter.quote('order') }}" in view
+    assert "(( braces ))" in sources.read_text()
+    assert parse_yaml(sources.read_text())["sources"][0]["tables"][0]["name"] == "sites"
+    assert {file.name: file.stat().st_mtime_ns for file in staging.iterdir()} == first
+    assert sources_of("stg_sites") == {"raw.sites"}
+    assert "raw.sites" in tracked_tables()
+    assert project_digest(project_folder()) != before
+    write(project, "sql/models/staging/stg_sites.sql", "select 1 as one")
+    ready_project(project_folder(), tmp_path)
+    assert {file.name for file in staging.iterdir()} == {"_described_sources.yml"}
 
 
 @pytest.mark.parametrize(
@@ -292,9 +329,16 @@ def own_build(
     write(folder, "sql/seeds/depots.csv", "depot\nnorth\n")
     write(folder, "sql/models/depot_names.sql", "select depot from {{ ref('depots') }}")
     write(folder, "fleetlake.toml", "[vars]\nbattery_worn_pct = 61.5\nmine = 2\n")
+    write(folder, "endpoints/sites.toml", SITES)
+    write(folder, "sql/models/sites.sql", "select count(*) as n from {{ ref('stg_sites') }}")
     lake = make_lake(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        forget_own()
+        with open_lake(lake) as opened:
+            opened.execute(
+                'insert into raw.sites (id, "order", valid_to) values (1, 2, null), (2, 3, now())'
+            )
         build_marts(lake)
         yield folder, lake
 
@@ -310,12 +354,14 @@ def test_own_models_are_built_beside_ours(own_build):
         routers = lake.rows("select count(*) from staging.stg_routers")
         depots = lake.rows("select depot from marts.depot_names")
         counted = lake.rows("select n from marts.counted")
+        sites = lake.rows("select n from marts.sites")
 
     assert own == ours
     assert ours[0][1] > 0
     assert staged == routers
     assert depots == [("north",)]
     assert counted == [(7,)]
+    assert sites == [(1,)]
 
 
 @pytest.mark.release
