@@ -33,7 +33,8 @@ def own_sources() -> Iterator[dict[str, Any]]:
     for one in own_lists().values():
         row = one.endpoint
         live = {"config": {"tags": ["live"]}} if row.is_live else {}
-        yield {"name": row.name, "description": row.about, **live}
+        about = row.about.replace("{", "(").replace("}", ")")  # dbt would take it for a template
+        yield {"name": row.name, "description": about, **live}
 
 
 def own_views() -> dict[str, str]:
