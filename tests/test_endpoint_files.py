@@ -19,6 +19,9 @@ from fleetlake.endpoints.model import Api, Group, Mode
 from fleetlake.endpoints.relations import endpoints_of, group_of
 from fleetlake.errors import SettingsError
 from fleetlake.lake import open_lake
+from fleetlake.lake.guard import Reads
+from fleetlake.monitoring.proof import prove
+from tests.support.sim import NOW
 
 SITES = """\
 [sites]
@@ -105,6 +108,15 @@ def test_an_own_list_has_what_its_file_says_and_defaults_for_the_rest(project):
         ("[routers]\nabout = 'A.'\nfields = ['id']", "1: fleetlake has a list called routers."),
         ("[A-b]\nabout = 'A.'\nfields = ['id']", "1: 'A-b' is no name of a table"),
         ("[a]\nabout = 'A.'\nkind = history", "3: Invalid value"),
+        ("[a]\nabout = 'A.'\nretention_days = 99999999999", "3: retention_days should be less"),
+        (
+            "[a]\nabout = 'A.'\nfields = ['id']\n[a.columns.rowid]\nkind = 'text'\nmeaning = 'X.'",
+            "1: a: 'rowid' cannot be the name of a column",
+        ),
+        (
+            "[a]\nabout = 'A.'\nkey = ['x']\n[a.columns.x]\nkind = 'real'\nmeaning = 'X.'",
+            "1: a: x is real, which identifies no record",
+        ),
         ("a = 1", "1: the list should be a valid dictionary"),
         (
             (
@@ -197,6 +209,7 @@ def test_the_type_of_a_record_is_kept_where_a_list_has_several(project, sim):
             "holds place_town as VARCHAR, and the file makes it",
         ),
         (("fields =", 'kind = "latest"\nfields ='), "holds every version of a record"),
+        (("fields =", 'key = ["account_id"]\nfields ='), "the rows of raw.sites are 'key id'"),
     ],
 )
 def test_a_lake_whose_columns_are_described_otherwise_is_not_written(
@@ -209,5 +222,30 @@ def test_a_lake_whose_columns_are_described_otherwise_is_not_written(
     (project / "sites.toml").write_text(SITES.replace(*change, 1))
     forget_own()
 
-    with pytest.raises(SettingsError, match=rf"sites.toml:1: raw.sites {fault}"), open_lake(lake):
+    with pytest.raises(SettingsError, match=rf"sites.toml:1: .*{fault}"), open_lake(lake):
         pass
+
+
+def test_different_records_of_one_key_stop_the_stream(project, sim):
+    text = text_of(optional_lists()["exchange_resources"])
+    (project / "own.toml").write_text(text.replace("typed", 'key = ["record_type"]\ntyped'))
+    (project / "sites.toml").write_text(text_of(optional_lists()["exchange_sites"]))
+
+    outcomes = sim.ingest("exchange_sites", "exchange_resources")
+
+    [outcome] = [one for one in outcomes if one.endpoint == "exchange_resources"]
+    assert "different records with the same record_type" in str(outcome.error)
+
+
+def test_an_answer_from_a_table_that_is_described_nowhere_is_not_complete(project, sim):
+    file = project / "sites.toml"
+    file.write_text(text_of(optional_lists()["exchange_sites"]))
+    sim.ingest("exchange_sites")
+    file.unlink()
+    forget_own()
+
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        found = prove(lake, Reads(frozenset({"raw.exchange_sites"})), now=NOW)
+
+    assert not found.is_complete
+    assert "raw.exchange_sites is no longer loaded" in found.not_complete_because[0]

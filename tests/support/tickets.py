@@ -77,7 +77,9 @@ class Tickets(httpx.AsyncBaseTransport):
             return httpx.Response(401, json={"error": "who are you?"})
         if self.failures:
             self.failures -= 1
-            return httpx.Response(200, json={"error": {"text": f"busy, {TOKEN}"}, "result": None})
+            return httpx.Response(
+                200, json={"error": {"text": f"{'busy ' * 34}{TOKEN}"}, "result": None}
+            )
         query = request.url.params
         if request.url.path == "/v1/tickets":
             found = self.tickets
@@ -91,6 +93,8 @@ class Tickets(httpx.AsyncBaseTransport):
         start, size = int(query.get("start", 0)), int(query["per_page"])
         rest = query.set("start", start + size)
         is_last = start + size >= len(found)
-        links = {} if is_last else {"Link": f'</v1/any?{rest}>; rel="next", </v1/>; rel="first"'}
+        links = (
+            {} if is_last else {"Link": f'</v1/any?{rest}>; REL="NEXT last", </v1/>; rel="first"'}
+        )
         items = found[start : start + size]
         return httpx.Response(200, headers=links, json={"result": {"items": items}})

@@ -20,6 +20,9 @@ from fleetlake.text.wording import did_you_mean
 FOLDER = "endpoints"
 """Folder of a project with the lists that its user describes."""
 
+NOT_DESCRIBED = f"neither this release nor a file in the project's {FOLDER} describes it"
+"""Why a table of a lake is not loaded: its list is described by no file any more."""
+
 _HERE = Path(__file__).parent
 
 

@@ -28,6 +28,18 @@ SQL_TYPES = {
 }
 
 
+RESERVED = frozenset(
+    {
+        # added to each record by the lake (names that start with an underscore are reserved too)
+        *("account_profile", "loaded_at", "valid_from", "valid_to"),
+        # added to the rows of a table by DuckLake and the exports
+        *("rowid", "row_id", "snapshot_id", "begin_snapshot", "end_snapshot", "change_type"),
+        *("is_arrival", "filename", "file_index", "file_row_number"),
+    }
+)
+"""Column names that no field can have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column(Meaning):
     """One column of a raw table and the field it is read from.

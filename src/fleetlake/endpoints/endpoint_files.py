@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from fleetlake.endpoints.columns import Column, attributes_of, columns_of
+from fleetlake.endpoints.columns import RESERVED, Column, attributes_of, columns_of
 from fleetlake.endpoints.model import (
     MAX_IDS_PER_CALL,
     MAX_RECORDS_PER_PAGE,
@@ -41,13 +41,12 @@ from fleetlake.text.wording import did_you_mean
 NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 """Names of lists and columns, which are names of tables and columns everywhere."""
 
+MAX_DAYS = 10_000
+
 SERVICES = "services"
 """Table of a file that describes other services, not a list."""
 
 Made = TypeVar("Made")
-
-RESERVED = frozenset({"account_profile", "loaded_at", "valid_from", "valid_to"})
-"""Columns that each load adds. Names that start with an underscore are reserved, too."""
 
 _WALKS = {Api.V2: Walk.OFFSET, Api.V3: Walk.LINK, Api.PUSH: Walk.NONE}
 _PARAMETERS = {
@@ -130,7 +129,7 @@ class Definition(_Table):
     event_time: _Name | None = None
     window: tuple[_Window, _Window] | None = None
     changes_until: _Name | None = None
-    retention_days: Annotated[int, Field(ge=1)] | None = None
+    retention_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] | None = None
     schedule: Group | None = None
     confirmed_by: _Name | None = None
     parameters: dict[_Parameter, str] = {}
@@ -182,14 +181,15 @@ def read_files(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
         except tomllib.TOMLDecodeError as error:
             at = re.search(r"at line (\d+)", str(error))
             faults.append(FileFault(file=file, line=int(at[1]) if at else 1, what=f"{error}."))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, RecursionError) as error:
             faults.append(FileFault(file=file, line=1, what=f"The file cannot be read: {error}."))
     services: dict[str, Service] = {}
     found: list[Defined] = []
     for one in parsed:
         tables = one.tables.pop(SERVICES, {})
         for name, table in tables.items() if isinstance(tables, dict) else ():
-            services |= {s.name: s for s in one.made(partial(_service, name), table, faults, name)}
+            for service in one.made(partial(_service, name, services), table, faults, name):
+                services[service.name] = service
     for one in parsed:
         for name, table in one.tables.items():
             make = partial(_endpoint, name, services=services)
@@ -231,7 +231,9 @@ class _Parsed:
         return []
 
 
-def _service(name: str, table: Any) -> Service:
+def _service(name: str, others: Collection[str], table: Any) -> Service:
+    if name in others:
+        raise ValueError(f"the service {name} is described twice: its token must have one place")
     if not NAME.fullmatch(name) or name in {*Api}:
         raise ValueError(f"{name!r} is no name for a service: use a to z, 0 to 9 and _")
     return Service(name=name, **dict(_Service.model_validate(table, strict=False)))
@@ -252,13 +254,18 @@ def endpoint_of(
     if given.kind == "latest" and given.event_time is not None:
         raise ValueError(f"{name}: kind latest is read whole; with event_time it is kind upsert")
     if given.api not in {*Api, *services}:
-        meant = did_you_mean(given.api, [*Api, *services])
-        raise ValueError(f"{name}: there is no service {given.api!r}. {meant}".strip())
+        known = ["v2", "v3", *services]
+        meant = did_you_mean(given.api, known)
+        raise ValueError(
+            f"{name}: there is no service {given.api!r}. {meant}It takes {', '.join(known)}"
+        )
     service = services.get(given.api)
     api = Api.V2 if service else Api(given.api)
     walk = Walk.LINK if service else given.cursor or _WALKS[api]
     if service and given.cursor:
         raise ValueError(f"{name}: pages of another service are followed by their links")
+    columns = _columns(name, given, api)
+    _require_kinds(name, given, {column.name: column.kind for column in columns})
     return Endpoint(
         name=name,
         about=given.about,
@@ -276,9 +283,27 @@ def endpoint_of(
         schedule=given.schedule,
         confirmed_by=given.confirmed_by,
         parameters=given.parameters,
-        columns=_columns(name, given, api),
+        columns=columns,
         fan_out=_fan_out(given.per) if given.per else None,
     )
+
+
+def _require_kinds(name: str, given: Definition, kinds: Mapping[str, Kind]) -> None:
+    """Require kinds that can identify a record, tell its time, or be an id of a call."""
+    for column in given.key:
+        if kinds.get(column) in {Kind.REAL, Kind.FLAG, Kind.JSON, Kind.IDS}:
+            raise ValueError(f"{name}: {column} is {kinds[column]}, which identifies no record")
+    if given.event_time and kinds.get(given.event_time) not in {*_TIMES, None}:
+        raise ValueError(f"{name}: event_time {given.event_time} is no time")
+    by_uuid = given.window and "timeuuid" in given.window[1]
+    if by_uuid and Kind.TIMEUUID not in kinds.values():
+        raise ValueError(f"{name}: its window compares time UUIDs, and it has no column of them")
+    if given.per and given.per.stamped and kinds.get(given.per.partition) not in {*_IDS, None}:
+        raise ValueError(f"{name}: {given.per.partition} is stamped, so its kind is id or relation")
+
+
+_TIMES = (Kind.TIME, Kind.EPOCH_S, Kind.EPOCH_MS)
+_IDS = (Kind.ID, Kind.RELATION, Kind.INTEGER)
 
 
 def _window(bounds: tuple[str, str]) -> WindowFilters:

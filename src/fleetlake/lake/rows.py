@@ -16,7 +16,7 @@ therefore load one lake in turn without rewriting each other's rows.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -204,6 +204,9 @@ def _insert(
     return Committed(added, 0, 0)
 
 
+_FIRST, _LAST = (time.replace(tzinfo=UTC) for time in (datetime.min, datetime.max))  # noqa: DTZ901
+
+
 def _lacking(
     endpoint: Endpoint, bounds: tuple[datetime, datetime] | None
 ) -> tuple[str, list[datetime]]:
@@ -218,7 +221,10 @@ def _lacking(
     known, limits = "", []
     if endpoint.is_requested:  # a push may get its time only when it arrives, each time another
         known = f"where {quoted(str(endpoint.event_time))} between ? and ?"
-        limits = [bounds[0] - ANOTHER_SPELLING, bounds[1] + ANOTHER_SPELLING]
+        limits = [
+            max(bounds[0], _FIRST + ANOTHER_SPELLING) - ANOTHER_SPELLING,
+            min(bounds[1], _LAST - ANOTHER_SPELLING) + ANOTHER_SPELLING,
+        ]
     key = _listed(endpoint.key)
     lacking = f"anti join (select {key} from raw.{endpoint.name} {known}) using ({key})"
     return f"select * from ({rows}) {lacking}", limits

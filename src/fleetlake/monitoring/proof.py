@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
-from fleetlake.endpoints import ENDPOINTS, PUSHED
+from fleetlake.endpoints import ENDPOINTS, NOT_DESCRIBED, PUSHED
 from fleetlake.lake import Lake
 from fleetlake.lake.ducklake import SNAPSHOT_ID, columns_in
 from fleetlake.lake.gaps import Gap, gaps
@@ -171,6 +171,8 @@ class _Proving:
             )
         for name in sorted(self._reads.beyond - {"AT"}):
             yield f"it reads {name}, which is no table whose streams are known: read the table."
+        for name in sorted((self._direct | self._built_from) - ENDPOINTS.keys()):
+            yield f"raw.{name} is no longer loaded: {NOT_DESCRIBED}."
         for name in self._unknown:
             yield f"no model says what {name} rests on: add one with `ref` and `source`."
         stale = {one.mart: one.since_at for one in stale_marts(self._lake)}

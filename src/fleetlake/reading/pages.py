@@ -12,9 +12,11 @@ from urllib.parse import urlencode
 
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
+from fleetlake.endpoints import own_lists
 from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.endpoint_files import Defined
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk, WindowFilters
-from fleetlake.errors import CursorStuck, PageUnreadable
+from fleetlake.errors import CursorStuck, PageUnreadable, SettingsError
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.service.client import Client
 from fleetlake.text.plain import one_line
@@ -215,6 +217,8 @@ async def read_pages(
             expires_at=expires_at,
             service=endpoint.service,
         )
+        if own := own_lists().get(endpoint.name):
+            _require_distinct(own, page)
         position = next_position(endpoint, page, seen, redact=client.without_keys)
         empty = 0 if page.count else empty + 1
         if position is not None and empty > MAX_EMPTY_PAGES:
@@ -224,3 +228,20 @@ async def read_pages(
                 "if it persists.",
             )
         yield stamp(endpoint, page, partitions[0]) if partitions else page
+
+
+def _require_distinct(own: Defined, page: Page) -> None:
+    """Require records of a page that differ to have different keys: one would replace the other.
+
+    Only the key of a list that a project describes may be wrong. Raises: SettingsError.
+    """
+    key = [name for name in own.endpoint.key if name in page.rows.schema.names]
+    records = page.rows.to_pylist()
+    distinct = {*map(str, records)}
+    if len({tuple(map(str, map(record.get, key))) for record in records}) < len(distinct):
+        raise SettingsError(
+            f"{own.file}:{own.line}: {own.endpoint.name} has different records with the same "
+            f"{', '.join(own.endpoint.key)}.",
+            remedy="Name more columns in its key. If rows were loaded with this one, give the list "
+            "another name, which starts a new table.",
+        )

@@ -227,9 +227,9 @@ class Client:
         try:
             # Not in a thread: the next responses arrive in the meantime anyway, and passing
             # pages between threads took a seventh of a load's CPU time.
-            answer = read(v2_page(service, response) if service else response.content)
-        except Unreachable as error:
-            raise Unreachable(self.without_keys(error.what), remedy=error.remedy) from None
+            answer = read(
+                v2_page(service, response, self.without_keys) if service else response.content
+            )
         except PageUnreadable as error:
             what = f"{self.without_keys(error.what)} It begins: {self.excerpt(response)}"
             raise PageUnreadable(what, remedy=error.remedy) from None

@@ -5,7 +5,7 @@ does not fit: pages without a link to the next one, links to another path, recor
 id, keys other than a bearer token, and answers that are not JSON.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -20,8 +20,12 @@ _MISSING = msgspec.Raw()
 _NOTHING = {b"", b"null", b"false", b'""', b"[]", b"{}"}
 
 
-def v2_page(service: Service, response: httpx.Response) -> bytes:
+def v2_page(
+    service: Service, response: httpx.Response, redact: Callable[[str], str] = str
+) -> bytes:
     """Return a good response of another service as a page of v2, its records unchanged.
+
+    `redact` removes tokens from a text before it is cut and quoted.
 
     Raises: PageUnreadable if the records are not where the service is said to have them;
     Unreachable for an answer that reports an error, which a later one may not.
@@ -29,14 +33,15 @@ def v2_page(service: Service, response: httpx.Response) -> bytes:
     body = response.content
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             body = strict_json(body)
         except (ValueError, RecursionError) as error:
             raise _unreadable(service, f"is not JSON ({one_line(error)})") from None
     if service.error and bytes(failure := _member(body, service.error)) not in _NOTHING:
         raise Unreachable(
-            f"{service.name} returned 200 with an error: {one_line(bytes(failure).decode())}.",
+            f"{service.name} returned 200 with an error: "
+            f"{one_line(redact(bytes(failure).decode('utf-8', 'replace')))}.",
             remedy="The service has a problem, or does not take the request; run again later.",
         )
     records = bytes(_member(body, service.records))
@@ -46,11 +51,17 @@ def v2_page(service: Service, response: httpx.Response) -> bytes:
     if service.next:
         link: Any = msgspec.json.decode(bytes(_member(body, service.next)) or b"null")
     else:
-        link = response.links.get("next", {}).get("url")
+        link = next((one["url"] for one in response.links.values() if _is_next(one)), None)
     if not isinstance(link, str | None):
         raise _unreadable(service, f"has no address in {'.'.join(service.next)}")
     meta = msgspec.json.encode({"limit": 1, "next": link})
     return b'{"data":%b,"meta":%b}' % (records, meta)
+
+
+def _is_next(link: Mapping[str, str]) -> bool:
+    """Return whether a link leads to the next page; names and relations are of any case."""
+    relations = [value for name, value in link.items() if name.lower() == "rel"]
+    return any("next" in value.lower().split() for value in relations)
 
 
 def _member(body: bytes, path: Sequence[str]) -> msgspec.Raw:

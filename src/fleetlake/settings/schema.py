@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     mgr_api_id: HeaderValue = Field(SecretStr(""), description="Id of the authorizing key")
     mgr_api_key: HeaderValue = Field(SecretStr(""), description="Authorizing key")
     v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token for v3")
-    service_tokens: dict[str, SecretStr] = Field(
+    service_tokens: dict[str, HeaderValue] = Field(
         {},
         description="Bearer token of another service whose lists the project describes, e.g. "
         "FLEETLAKE_SERVICE_TOKENS__TICKETS",

@@ -140,7 +140,7 @@ function proof(panel, { is_complete: isComplete = true, in_words: words = [] } =
   const head = panel.section.querySelector(".head");
   head.querySelector(".unproven")?.remove();
   head.querySelector("h2").title = words.join("\n");
-  if (!isComplete) head.querySelector("h2").after(el("span", { class: "unproven", title: words.join("\n") }, "▲ not complete"));
+  if (!isComplete) head.querySelector("h2").after(el("span", { class: "unproven", title: words.join("\n") }, "▲", el("span", {}, " not complete")));
 }
 
 // Where each number comes from, and since when its mart has rows.

@@ -22,7 +22,7 @@ import pyarrow as pa
 from fleetlake.decoding.arrow import EXTRA, array_of
 from fleetlake.decoding.records import members_left, take_member
 from fleetlake.decoding.values import EXACT_LIMIT, INT64_LIMIT, json_text, read_value
-from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.columns import RESERVED, Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.text.quoting import quoted
@@ -245,17 +245,6 @@ def _as_sent(kind: Kind, value: Any) -> Any:
 
 LONGEST_NAME = 63
 """PostgreSQL, an export target, would cut longer column names to this length."""
-
-RESERVED = frozenset(
-    {
-        # added to each record by the lake (names that start with an underscore are reserved too)
-        *("account_profile", "valid_from", "valid_to"),
-        # added to the rows of a table by DuckLake and the exports
-        *("rowid", "snapshot_id", "change_type", "is_arrival", "filename"),
-        *("file_index", "file_row_number"),
-    }
-)
-"""Column names that a member cannot have."""
 
 _MISREAD = re.compile(r'[."\\]')
 _PART = re.compile(r'("(?:[^"\\]|\\.)*"|[^."\\]+)(\.|\Z)', re.DOTALL)

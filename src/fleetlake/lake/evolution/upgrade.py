@@ -9,7 +9,7 @@ import logging
 from contextlib import ExitStack
 
 from fleetlake.endpoints import ENDPOINTS, own_lists
-from fleetlake.endpoints.model import Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeBusy, SettingsError, StreamBusy
 from fleetlake.lake import tables
 from fleetlake.lake.connection import Lake
@@ -25,6 +25,7 @@ from fleetlake.lake.evolution.format import (
     this_release,
 )
 from fleetlake.lake.locks import commit_lock, stream_lock, upgrade_lock
+from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     if is_newer and not any(missing):  # else `create_missing` has noted it
         with commit_lock(lake.path), lake.transaction():
             note_format(lake)
+    note_sources(lake)
     if is_newer or changes:
         before = f" from {known.release}" if known and known.release else ""
         to = f"upgraded{before} to fleetlake {this_release()}" if is_newer else "extended"
@@ -64,15 +66,51 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
         logger.warning("The lake in %s was %s: %s.", lake.path, to, done)
 
 
-def require_as_described(lake: Lake) -> None:
-    """Require the columns of the project's own lists to have the types that their files give them.
+def note_sources(lake: Lake) -> None:
+    """Note of each table of the project's own lists what its rows are, as the table's comment."""
+    held = _sources_held(lake)
+    new = {name: _source(own.endpoint) for name, own in own_lists().items() if not held.get(name)}
+    if new:
+        with commit_lock(lake.path), lake.transaction():
+            for name, source in new.items():
+                lake.execute(f"comment on table lake.raw.{quoted(name)} is {literal(source)}")
 
-    The rows of a column are of one kind; those of another kind would be read wrongly, or lost.
-    Raises: SettingsError.
+
+def _sources_held(lake: Lake) -> dict[str, str | None]:
+    """Return what the rows of each raw table are, as far as it was noted; only for own lists."""
+    if not own_lists():
+        return {}
+    return dict(
+        lake.rows(
+            "select table_name, comment from duckdb_tables() "
+            "where database_name = 'lake' and schema_name = 'raw'"
+        )
+    )
+
+
+def _source(row: Endpoint) -> str:
+    """Return what identifies the rows of a list, and what their proven ranges are ranges of."""
+    timed = f"; by {row.event_time} from {row.service.root if row.service else row.api} {row.path}"
+    return f"key {', '.join(row.key)}{timed if row.event_time else ''}"
+
+
+def require_as_described(lake: Lake) -> None:
+    """Require the tables of the project's own lists to have the types and keys of their files.
+
+    The rows of a column are of one kind; those of another kind would be read wrongly, or lost. With
+    another key, rows of one record would be taken for several, or the reverse. Raises:
+    SettingsError.
     """
     own = own_lists()
     if not own:
         return
+    for table, noted in _sources_held(lake).items():
+        if noted and table in own and noted != (now := _source(own[table].endpoint)):
+            raise SettingsError(
+                f"{own[table].file}:{own[table].line}: the rows of raw.{table} are {noted!r}, and "
+                f"the file makes them {now!r}.",
+                remedy="Restore that, or give the list another name, which starts a new table.",
+            )
     held = lake.rows(
         "select table_name, column_name, data_type from duckdb_columns() "
         "where database_name = 'lake' and schema_name = 'raw'"
