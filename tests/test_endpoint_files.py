@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.cli.status import summary_lines
 from fleetlake.endpoints import (
     ENDPOINTS,
     endpoint_named,
@@ -21,6 +22,7 @@ from fleetlake.errors import SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.guard import Reads
 from fleetlake.monitoring.proof import prove
+from fleetlake.monitoring.status import lake_status
 from tests.support.sim import NOW
 
 SITES = """\
@@ -240,12 +242,15 @@ def test_different_records_of_one_key_stop_the_stream(project, sim):
 def test_an_answer_from_a_table_that_is_described_nowhere_is_not_complete(project, sim):
     file = project / "sites.toml"
     file.write_text(text_of(optional_lists()["exchange_sites"]))
-    sim.ingest("exchange_sites")
+    sim.ingest("accounts", "exchange_sites")
     file.unlink()
     forget_own()
 
     with open_lake(sim.folder / "lake", read_only=True) as lake:
         found = prove(lake, Reads(frozenset({"raw.exchange_sites"})), now=NOW)
+        state = lake_status(lake, now=NOW, calls_per_minute=0)
+        told = [*summary_lines(state, NOW)]
 
     assert not found.is_complete
     assert "raw.exchange_sites is no longer loaded" in found.not_complete_because[0]
+    assert any("raw.exchange_sites is no longer loaded" in line for line in told), told

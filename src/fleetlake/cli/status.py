@@ -11,7 +11,7 @@ import typer
 from fleetlake.cli.command_group import say_instead
 from fleetlake.cli.formats import FormatOption, OutputFormat, print_document, print_records
 from fleetlake.cli.screen import console, table
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, NOT_DESCRIBED
 from fleetlake.errors import RecordsMissing
 from fleetlake.text.wording import age_in_words, counted
 
@@ -175,6 +175,8 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     yield from push_faults(found.push_destinations)
     yield from misnamed_signature_lines(load_settings())
     yield from _stale_marts(found, now)
+    for table_name in found.not_described:
+        yield f"raw.{table_name} is no longer loaded: {NOT_DESCRIBED}."
     for stream in found.streams:
         name, profile = _name(stream), stream.account_profile
         option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"

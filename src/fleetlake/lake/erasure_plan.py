@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetlake.endpoints import ENDPOINTS, FOLDER
+from fleetlake.endpoints import ENDPOINTS, FOLDER, NOT_DESCRIBED
 from fleetlake.endpoints.columns import Privacy
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import (
@@ -25,7 +25,7 @@ from fleetlake.endpoints.relations import (
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import listed_ids
-from fleetlake.lake.ducklake import columns_in
+from fleetlake.lake.tables import not_described
 from fleetlake.lake.tombstones import Tombstones
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.word_windows import as_words
@@ -71,15 +71,12 @@ def require_described(lake: Lake) -> None:
 
     Whose they are is not known.
     """
-    tables = {table for table, _ in columns_in(lake, "raw")} - ENDPOINTS.keys()
-    for table in sorted(tables):
-        if lake.rows(f"select 1 from raw.{quoted(table)} limit 1"):
-            raise LakeError(
-                f"raw.{table} has rows, and neither this release nor an endpoint file of the "
-                "project says what its columns are: they may be of what is to be erased.",
-                remedy=f"Restore the file in `{FOLDER}` that described {table}, or use the release "
-                "that loads it. Nothing was erased.",
-            )
+    for table in not_described(lake):
+        raise LakeError(
+            f"raw.{table} has rows, and {NOT_DESCRIBED}: they may be of what is to be erased.",
+            remedy=f"Restore the file in `{FOLDER}` that described {table}, or use the release "
+            "that loads it. Nothing was erased.",
+        )
 
 
 def plan_of_tombstones(lake: Lake, tombstones: Tombstones) -> ErasurePlan:

@@ -8,7 +8,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.ducklake import add_statistics, columns_of_tables
+from fleetlake.lake.ducklake import add_statistics, columns_of_tables, tables_in
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.text.quoting import quoted
 from fleetlake.text.tables_beside import rows_beside
@@ -65,6 +65,12 @@ def raw_columns(endpoint: Endpoint) -> dict[str, str]:
     """Return the columns of an endpoint's raw table with their SQL types."""
     own = {column.name: column.sql_type for column in endpoint.columns}
     return own | PROVENANCE | (VERSIONS if endpoint.mode is Mode.HISTORY else {})
+
+
+def not_described(lake: Lake) -> list[str]:
+    """Return the raw tables with rows that no list of this release or the project describes."""
+    tables = sorted({name for _, name in tables_in(lake, "raw")} - ENDPOINTS.keys())
+    return [name for name in tables if lake.rows(f"select 1 from raw.{quoted(name)} limit 1")]
 
 
 def count_missing(lake: Lake) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.run_log import StaleMart, stale_marts
+from fleetlake.lake.tables import not_described
 from fleetlake.monitoring.push_status import (
     PushDestinationStatus,
     PushStatus,
@@ -26,6 +27,7 @@ class LakeStatus:
     """All streams, the lost ranges that are not acknowledged, pushes, and the last day's events.
 
     `push_destinations` are as the last load of them found them. `stale_marts` could not be built.
+    `not_described` are raw tables whose lists are described nowhere any more.
     """
 
     streams: list[StreamStatus]
@@ -34,6 +36,7 @@ class LakeStatus:
     pushes: PushStatus = field(default_factory=PushStatus)
     push_destinations: list[PushDestinationStatus] = field(default_factory=list)
     stale_marts: list[StaleMart] = field(default_factory=list)
+    not_described: list[str] = field(default_factory=list)
 
 
 def lake_status(
@@ -51,4 +54,5 @@ def lake_status(
             pushes=push_status(lake, now=now, journal=journal),
             push_destinations=push_statuses(lake, now=now),
             stale_marts=stale_marts(lake),
+            not_described=not_described(lake),
         )

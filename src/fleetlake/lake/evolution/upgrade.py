@@ -6,6 +6,7 @@ stream is being loaded, by any release: all of them take the same locks.
 """
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from fleetlake.endpoints import ENDPOINTS, own_lists
@@ -44,7 +45,7 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     `known` is what the lake records about itself. Raises: LakeError if a migration must wait for a
     load; SettingsError if the project describes a list otherwise than the lake holds it.
     """
-    require_as_described(lake)
+    noted = require_as_described(lake)
     changes: list[str] = []
     # A new lake in an emptied folder has no tables, and nothing to migrate.
     if (known.version if known else FIRST_FORMAT) < newest_format() and has_tables(lake):
@@ -58,7 +59,7 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     if is_newer and not any(missing):  # else `create_missing` has noted it
         with commit_lock(lake.path), lake.transaction():
             note_format(lake)
-    note_sources(lake)
+    note_sources(lake, noted)
     if is_newer or changes:
         before = f" from {known.release}" if known and known.release else ""
         to = f"upgraded{before} to fleetlake {this_release()}" if is_newer else "extended"
@@ -66,10 +67,12 @@ def upgrade(lake: Lake, known: LakeFormat | None) -> None:
         logger.warning("The lake in %s was %s: %s.", lake.path, to, done)
 
 
-def note_sources(lake: Lake) -> None:
-    """Note of each table of the project's own lists what its rows are, as the table's comment."""
-    held = _sources_held(lake)
-    new = {name: _source(own.endpoint) for name, own in own_lists().items() if not held.get(name)}
+def note_sources(lake: Lake, noted: Mapping[str, str | None]) -> None:
+    """Note of each table of the project's own lists what its rows are, as the table's comment.
+
+    `noted` are the comments that tables have already.
+    """
+    new = {name: _source(own.endpoint) for name, own in own_lists().items() if not noted.get(name)}
     if new:
         with commit_lock(lake.path), lake.transaction():
             for name, source in new.items():
@@ -94,20 +97,20 @@ def _source(row: Endpoint) -> str:
     return f"key {', '.join(row.key)}{timed if row.event_time else ''}"
 
 
-def require_as_described(lake: Lake) -> None:
-    """Require the tables of the project's own lists to have the types and keys of their files.
+def require_as_described(lake: Lake) -> Mapping[str, str | None]:
+    """Return what is noted of raw tables; require own lists to be as their files describe them.
 
     The rows of a column are of one kind; those of another kind would be read wrongly, or lost. With
     another key, rows of one record would be taken for several, or the reverse. Raises:
     SettingsError.
     """
-    own = own_lists()
+    own, noted = own_lists(), _sources_held(lake)
     if not own:
-        return
-    for table, noted in _sources_held(lake).items():
-        if noted and table in own and noted != (now := _source(own[table].endpoint)):
+        return noted
+    for table, source in noted.items():
+        if source and table in own and source != (now := _source(own[table].endpoint)):
             raise SettingsError(
-                f"{own[table].file}:{own[table].line}: the rows of raw.{table} are {noted!r}, and "
+                f"{own[table].file}:{own[table].line}: the rows of raw.{table} are {source!r}, and "
                 f"the file makes them {now!r}.",
                 remedy="Restore that, or give the list another name, which starts a new table.",
             )
@@ -132,6 +135,7 @@ def require_as_described(lake: Lake) -> None:
                 remedy='Restore kind = "history", or give the list another name, which starts a '
                 "new table.",
             )
+    return noted
 
 
 def _migrate(lake: Lake) -> list[str]:
