@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.cli.status import summary_lines
+from fleetlake.decoding.records import PAGES
 from fleetlake.endpoints import (
     ENDPOINTS,
     endpoint_named,
@@ -191,9 +192,12 @@ def test_the_type_of_a_record_is_kept_where_a_list_has_several(project, sim):
     for name in ("exchange_sites", "exchange_resources"):
         (project / f"{name}.toml").write_text(text_of(optional_lists()[name]))
 
+    PAGES.clear()
+
     outcomes = sim.ingest("exchange_sites", "exchange_resources")
 
     assert [outcome.error for outcome in outcomes] == [None, None]
+    assert PAGES.keys() == {"fast"}
     truth = {one["id"]: one["type"] for one in sim.truth("exchange_resources")}
     with open_lake(sim.folder / "lake", read_only=True) as lake:
         held = dict(lake.rows("select id, record_type from raw.exchange_resources"))

@@ -1,12 +1,13 @@
 """Lists of another service: described by files, they are loaded exactly once as ours are."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from fleetlake.endpoints import forget_own, read_own
+from fleetlake.endpoints import forget_own, own_services, read_own
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.endpoint_files import read_files
 from fleetlake.endpoints.model import WindowFilters
@@ -18,7 +19,8 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
 from fleetlake.privacy.erase import erase
 from fleetlake.reading.pages import window_parameters
-from tests.support.sim import NOW, Sim
+from fleetlake.service.client import Client
+from tests.support.sim import KEYS, NOW, Sim
 from tests.support.tickets import ENDPOINT_FILE, TOKEN, Tickets
 
 NAMES = ("ticket_list", "ticket_visits")
@@ -106,12 +108,40 @@ def test_an_error_with_status_200_fails_the_stream_and_shows_no_token(sim, ticke
     assert rows(sim, "select count(*) from raw.ticket_list") == [(0,)]
 
 
+def test_it_is_read_once_for_all_accounts_of_the_first_service(sim, tickets):
+    west = {name: value for name, value in KEYS.items() if name != "v3_token"}
+
+    outcomes = load(sim, tickets, profiles={"west": west})
+
+    assert [(one.endpoint, one.profile) for one in outcomes] == [(n, "default") for n in NAMES]
+
+
+def test_its_clock_says_nothing_about_the_first_service(sim, tickets):
+    settings = sim.settings(service_tokens={"tickets": TOKEN})
+
+    async def ask() -> int:
+        async with Client(settings, transport=tickets) as client:
+            service = own_services()["tickets"]
+            await client.get("tickets", {"per_page": "3"}, len, service=service)
+            return client.clock.dates
+
+    assert asyncio.run(ask()) == 0
+
+
 def test_a_wrong_token_names_its_setting(sim, tickets):
     settings = sim.settings(service_tokens={"tickets": "wrong"}, retry_seconds=0)
 
     outcomes = ingest(settings, NAMES, transport=tickets)
 
     assert all("FLEETLAKE_SERVICE_TOKENS__TICKETS" in str(outcome.error) for outcome in outcomes)
+
+
+def test_a_refused_path_names_the_table_that_describes_the_service(sim, tickets):
+    tickets.status = 403
+
+    outcomes = load(sim, tickets)
+
+    assert all("root of [services.tickets] is wrong" in str(one.error) for one in outcomes)
 
 
 def test_the_keys_of_the_first_service_never_go_to_the_second(sim, tickets):

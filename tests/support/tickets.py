@@ -65,6 +65,7 @@ class Tickets(httpx.AsyncBaseTransport):
     tickets: list[dict[str, Any]] = field(default_factory=list)
     visits: list[dict[str, Any]] = field(default_factory=list)
     failures: int = 0
+    status: int = 200
     is_filtering: bool = True
     asked: list[httpx.Request] = field(default_factory=list)
 
@@ -75,6 +76,8 @@ class Tickets(httpx.AsyncBaseTransport):
         self.asked.append(request)
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return httpx.Response(401, json={"error": "who are you?"})
+        if self.status != httpx.codes.OK:
+            return httpx.Response(self.status, json={"error": "no"})
         if self.failures:
             self.failures -= 1
             return httpx.Response(
@@ -92,9 +95,8 @@ class Tickets(httpx.AsyncBaseTransport):
             ]
         start, size = int(query.get("start", 0)), int(query["per_page"])
         rest = query.set("start", start + size)
-        is_last = start + size >= len(found)
-        links = (
-            {} if is_last else {"Link": f'</v1/any?{rest}>; REL="NEXT last", </v1/>; rel="first"'}
-        )
+        headers = {"Date": "Thu, 01 Jan 2099 00:00:00 GMT"}
+        if start + size < len(found):
+            headers["Link"] = f'</v1/any?{rest}>; REL="NEXT last", </v1/>; rel="first"'
         items = found[start : start + size]
-        return httpx.Response(200, headers=links, json={"result": {"items": items}})
+        return httpx.Response(200, headers=headers, json={"result": {"items": items}})
