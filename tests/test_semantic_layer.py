@@ -164,7 +164,7 @@ def test_only_what_has_a_value_counts_and_a_value_is_never_sql(lake):
         ({"metrics": ("alerts",), "by": ("colour",)}, "There is no dimension 'colour'"),
         ({"metrics": ("alerts",), "by": ("alert_type; drop",)}, "There is no dimension"),
         ({"metrics": ("alerts",), "grain": "fortnight"}, "There is no grain 'fortnight'"),
-        ({"metrics": ("devices",), "grain": "day"}, "so it has no time"),
+        ({"metrics": ("devices",), "grain": "day"}, "so it takes no time range"),
         ({"metrics": ()}, "Name a metric"),
         ({"metrics": ("alerts",), "only": {"carrier": ["Red"]}}, "carrier must be one value"),
         (MONTHLY | {"since": date(2026, 11, 21)}, "lines_over_cap is known by month only"),

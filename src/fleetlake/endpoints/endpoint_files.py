@@ -445,7 +445,8 @@ def _keys_of(loc: tuple[str, ...], outer: type[BaseModel]) -> list[str]:
         "columns": _Column,
     }
     inner = [parts[part] for part in loc if part in parts]
-    return [*(inner[-1] if inner else outer).model_fields]
+    fields = (inner[-1] if inner else outer).model_fields
+    return [name for name in fields if name != "confirmed_by"]  # of the list that is pushed
 
 
 def _line_of(text: str, path: tuple[str, ...]) -> int:

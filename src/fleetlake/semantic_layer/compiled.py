@@ -115,7 +115,7 @@ def compile_metrics(
     timed = asked.grain or asked.since is not None or asked.until is not None
     if timed and (now := next((one for one in chosen if one.is_now), None)):
         raise UsageError(
-            f"{now.name} says what is the case now, so it has no time.",
+            f"{now.name} describes the current state, so it takes no time range.",
             remedy="Leave out grain, since and until.",
         )
     _require_months(asked, chosen)
