@@ -71,9 +71,9 @@ def simulate(
 
     The lists that fleetlake describes and does not load are served, too, and those of --endpoints.
 
-    Without keys: GET / (a web page), GET /sim/state, POST /sim/clock with
-    {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
-    GET /sim/truth/RESOURCE (every record, one JSON document per line), and their causes:
+    Without keys: GET /sim/state, POST /sim/clock with {"advance_seconds": 3600}, PUT /sim/faults
+    with {"status_500": 0.1} or {"scenario": "flaky"}, GET /sim/truth/RESOURCE (every record, one
+    JSON document per line), and their causes:
     /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting,
     interface_spans, router_spans, registrations; and records deleted by clients:
     /sim/truth/deletions.

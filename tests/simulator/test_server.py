@@ -132,26 +132,6 @@ def test_date_header_is_the_simulated_time(address: str):
     assert date == "Thu, 02 Jan 2031 03:04:05 GMT"
 
 
-@section("Simulator: for people")
-def test_front_page_shows_fleet_clock_calls_and_how_to_connect(address: str):
-    httpx.get(f"{address}/api/v2/groups/", headers=keys())
-
-    page = httpx.get(address)
-
-    assert page.headers["content-type"].startswith("text/html")
-    for words in (
-        "20, of which",
-        "groups",
-        "portal-key",
-        "simulator-token",
-        "failover_episodes",
-        "admin-key (Administrator)",
-        "(Full Access User)",
-        "(Read Only User)",
-    ):
-        assert words in page.text
-
-
 def simulate_with(*options: str) -> tuple[int, str]:
     """Return the exit status and the output of `fleetsim` with options that start no server."""
     app = typer.Typer(add_completion=False)
