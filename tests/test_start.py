@@ -86,6 +86,7 @@ def test_a_run_with_nothing_new_imports_only_what_it_uses(tmp_path: Path):
         modules = imported_by("ingest", "users", env=env)
 
     assert {"fleetlake.loading.load", "duckdb", "httpx", "pyarrow"} <= modules
+    assert "fleetlake.endpoints.endpoint_files" not in modules  # for files of a project
     assert packages(modules) & NEEDLESS == set()
 
 

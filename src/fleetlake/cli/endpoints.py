@@ -14,7 +14,7 @@ from fleetlake.errors import OutputLost, SettingsError, UsageError
 from fleetlake.text.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
-    from fleetlake.endpoints.endpoint_files import Defined
+    from fleetlake.endpoints.list_definitions import Defined
 
 FIELDS = ("name", "api", "kind", "schedule", "source", "about")
 """Keys of the JSON output and columns of the CSV output."""
@@ -85,7 +85,7 @@ def show(
 
     `fleetlake endpoints show NAME > endpoints/NAME.toml` has an optional list loaded.
     """
-    from fleetlake.endpoints.endpoint_files import text_of
+    from fleetlake.endpoints.list_definitions import text_of
 
     known = described_lists()
     if name not in known:

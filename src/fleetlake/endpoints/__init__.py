@@ -1,21 +1,26 @@
 """The endpoint table: one row per endpoint. No other code names an endpoint.
 
-A row is a table in a TOML file, and `endpoint_files` says what a file may hold. `inventory.toml`
+A row is a table in a TOML file: `endpoint_files` says what a file may hold. `inventory.toml`
 (lists read whole), `events.toml` (lists ordered by time) and `v3.toml` are loaded in every project.
 `optional/` describes lists that are loaded if a project has a copy. `endpoints/*.toml` in a project
 are its own. Fields come from the service contract where it lists them, otherwise from what the live
 service returns.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fleetlake.endpoints.endpoint_files import Defined, FileFault, contradictions, read_files
+from fleetlake.endpoints.list_definitions import Defined, described_in
 from fleetlake.endpoints.model import Api, Endpoint, Service
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.machine.project import found_project
+from fleetlake.startup import without_plugins
 from fleetlake.text.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from fleetlake.endpoints.endpoint_files import FileFault
 
 FOLDER = "endpoints"
 """Folder of a project with the lists that its user describes."""
@@ -29,19 +34,13 @@ _HERE = Path(__file__).parent
 @cache
 def shipped_lists() -> dict[str, Defined]:
     """Return the lists of this release, in the order of the table."""
-    found, faults = read_files(_HERE / f"{name}.toml" for name in ("inventory", "events", "v3"))
-    if faults:
-        raise AssertionError(*faults)
-    return {one.endpoint.name: one for one in found}
+    return described_in(_HERE / f"{name}.toml" for name in ("inventory", "events", "v3"))
 
 
 @cache
 def optional_lists() -> dict[str, Defined]:
     """Return the lists that this release describes and does not load."""
-    found, faults = read_files(sorted((_HERE / "optional").glob("*.toml")))
-    if faults:
-        raise AssertionError(*faults)
-    return {one.endpoint.name: one for one in found}
+    return described_in(sorted((_HERE / "optional").glob("*.toml")))
 
 
 def own_files() -> list[Path]:
@@ -50,8 +49,15 @@ def own_files() -> list[Path]:
     return sorted((project / FOLDER).glob("*.toml")) if project else []
 
 
-def read_own(files: Iterable[Path]) -> tuple[list[Defined], list[FileFault]]:
+def read_own(files: Collection[Path]) -> tuple[list[Defined], list["FileFault"]]:
     """Return the lists that files describe, and all that is wrong in them and between them."""
+    if not files:
+        return [], []
+    with without_plugins():
+        from fleetlake.endpoints.endpoint_files import (  # noqa: PLC0415 - costs 2 % of a start
+            contradictions,
+            read_files,
+        )
     found, faults = read_files(files)
     shipped = {name: one.endpoint for name, one in shipped_lists().items()}
     return found, [*faults, *contradictions(found, shipped)]

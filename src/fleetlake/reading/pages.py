@@ -14,7 +14,7 @@ from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
 from fleetlake.endpoints import own_lists
 from fleetlake.endpoints.columns import Kind
-from fleetlake.endpoints.endpoint_files import Defined
+from fleetlake.endpoints.list_definitions import Defined
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk, WindowFilters
 from fleetlake.errors import CursorStuck, PageUnreadable, SettingsError
 from fleetlake.planning.intervals import BEGINNING, Interval
