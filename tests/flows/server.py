@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support.waiting import wait_for
+
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 300
 
@@ -35,11 +37,19 @@ class Server:
         return (Path(self.environment["PREFECT_HOME"]) / "fleetlake-auth").read_text().strip()
 
     def call(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the response to a client with the password."""
+        """Return the response to a client with the password, or with the login in `auth`.
+
+        Prefect's server answers 503 while another transaction writes its database. Its own client
+        repeats the request then, and so does this.
+        """
         user, _, password = self.password.partition(":")
-        return httpx.request(
-            method, f"{self.api}/{path}", auth=(user, password), timeout=60, **request
-        )
+        options = {"auth": (user, password), "timeout": WAIT_SECONDS, **request}
+
+        def response() -> httpx.Response | None:
+            given = httpx.request(method, f"{self.api}/{path}", **options)
+            return None if given.status_code == httpx.codes.SERVICE_UNAVAILABLE else given
+
+        return wait_for(response)
 
     def run(self, *arguments: str) -> str:
         """Run Python with these arguments to its end; return what it printed."""
@@ -59,10 +69,14 @@ class Server:
         """Run Python with these arguments in the background."""
         return running(*arguments, environment=self.environment, log=log)
 
+    def post(self, path: str, **body: Any) -> Any:
+        """Return what the server answers to a request that it accepts."""
+        return self.call("POST", path, json=body).raise_for_status().json()
+
     def ask(self, path: str, **body: Any) -> list[dict[str, Any]]:
         """Return what the server lists."""
-        answer = self.call("POST", f"{path}/filter", json=body)
-        return answer.raise_for_status().json()
+        listed: list[dict[str, Any]] = self.post(f"{path}/filter", **body)
+        return listed
 
     def runs(self, flow: str) -> list[dict[str, Any]]:
         """Return the runs of a flow."""
@@ -78,8 +92,7 @@ class Server:
 
     def cancel(self, run: str) -> None:
         """Remove a run that has not started from the queue."""
-        wanted = {"state": {"type": "CANCELLED"}, "force": True}
-        self.call("POST", f"flow_runs/{run}/set_state", json=wanted).raise_for_status()
+        self.post(f"flow_runs/{run}/set_state", state={"type": "CANCELLED"}, force=True)
 
     def is_healthy(self) -> bool:
         """Return whether the server responds."""

@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from fleetlake.errors import SettingsError
@@ -36,7 +35,7 @@ ELSEWHERE = "https://elsewhere.example"
 def test_blocks_deployments_and_runs_require_the_password(
     prefect_server, method, path, body, login
 ):
-    answer = httpx.request(method, f"{prefect_server.api}/{path}", json=body, auth=login)
+    answer = prefect_server.call(method, path, json=body, auth=login)
 
     assert answer.status_code == 401
     assert answer.json() == {"exception_message": "Unauthorized"}
@@ -60,8 +59,8 @@ def test_pages_of_other_origins_cannot_read_responses_and_the_servers_own_pages_
         answers = [
             prefect_server.call("GET", "health", headers={"Origin": origin}),
             prefect_server.call("POST", "deployments/filter", headers={"Origin": origin}),
-            httpx.options(
-                f"{prefect_server.api}/deployments/filter", headers={"Origin": origin, **asks}
+            prefect_server.call(
+                "OPTIONS", "deployments/filter", headers={"Origin": origin, **asks}, auth=None
             ),
         ]
         return [answer.headers.get("access-control-allow-origin") for answer in answers]

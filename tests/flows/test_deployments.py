@@ -170,7 +170,7 @@ def test_set_up_names_what_is_paused_or_gone_in_one_line_each(monkeypatch, capsy
         read_automations=lambda: [SimpleNamespace(name="dead-runs", enabled=True)],
     )
     monkeypatch.setattr(setup, "server_client", lambda: nullcontext(client))
-    monkeypatch.setattr("fleetlake.cli.prefect.setup.accepts_anonymous", lambda _: False)
+    monkeypatch.setattr("fleetlake.cli.prefect.setup.accepts_anonymous", lambda: False)
     for name in ("put_work_pool", "put_automations", "deploy"):
         monkeypatch.setattr(setup, name, lambda *_, **__: None)
     known = {"events": True, **dict.fromkeys(gone, False)}

@@ -5,9 +5,7 @@ Each test starts its own server, because it kills it or changes its settings.
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.flows.server import SERVE, Server, processes_of, server_at
@@ -26,32 +24,18 @@ class Deployment:
     id: str
 
     def new_run(self) -> str:
-        return post(self.server, f"deployments/{self.id}/create_flow_run")["id"]
+        return self.server.post(f"deployments/{self.id}/create_flow_run")["id"]
 
     def begins(self, run: str) -> bool:
         """Set a run to pending, as a worker does; return whether it got the slot."""
-        return post(self.server, f"flow_runs/{run}/set_state", state={"type": "PENDING"})[
-            "status"
-        ] == ("ACCEPT")
-
-
-def post(server: Server, path: str, **body: Any) -> dict[str, Any]:
-    """Repeat the request while the server is busy, as Prefect's own client does."""
-    answer = wait_for(lambda: answered(server, path, body))
-    return answer.raise_for_status().json()
-
-
-def answered(server: Server, path: str, body: dict[str, Any]) -> httpx.Response | None:
-    answer = server.call("POST", path, json=body)
-    return None if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else answer
+        answer = self.server.post(f"flow_runs/{run}/set_state", state={"type": "PENDING"})
+        return answer["status"] == "ACCEPT"
 
 
 def deployed(server: Server) -> Deployment:
     wait_for(server.is_healthy)
-    flow = post(server, "flows/", name="load")["id"]
-    return Deployment(
-        server, post(server, "deployments/", name="load", flow_id=flow, **LIMIT)["id"]
-    )
+    flow = server.post("flows/", name="load")["id"]
+    return Deployment(server, server.post("deployments/", name="load", flow_id=flow, **LIMIT)["id"])
 
 
 @pytest.mark.release

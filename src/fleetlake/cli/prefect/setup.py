@@ -74,7 +74,7 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
         stored = put_secrets(load_settings()) if store_keys else []
         blocks = [str(block.name) for block in client.read_block_documents_by_type("secret")]
-        is_open = accepts_anonymous(str(client.api_url))
+        is_open = accepts_anonymous()
         for line in key_report(stored, blocks=blocks, is_open=is_open):
             screen.print(line, soft_wrap=True)
         known = deployed(client)
@@ -265,11 +265,15 @@ def key_report(stored: Sequence[str], *, blocks: Sequence[str], is_open: bool) -
         )
 
 
-def accepts_anonymous(url: str) -> bool:
-    """Return whether a Prefect server answers requests without a password."""
+def accepts_anonymous() -> bool:
+    """Return whether the Prefect server answers requests without a password."""
     import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, temporary_settings
 
-    try:
-        return httpx.get(f"{url.rstrip('/')}/admin/version").is_success
-    except httpx.HTTPError:
-        return False
+    none = {PREFECT_API_AUTH_STRING: None, PREFECT_API_KEY: None}
+    with temporary_settings(none), get_client(sync_client=True) as anonymous:
+        try:
+            return bool(anonymous.api_version())
+        except httpx.HTTPError:
+            return False
