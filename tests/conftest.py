@@ -6,11 +6,13 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import httpx
 import hypothesis
 import pytest
 import stamina
@@ -22,7 +24,12 @@ from fleetlake.settings import load_settings
 from tests.support import servers
 from tests.support.sim import Sim, new_sim
 
-# A busy machine is not a bug. In the proofs, properties are tested with more examples.
+# A busy machine is not a bug: httpx waits 5 seconds unless its caller says otherwise.
+vars(signature(httpx.get).parameters["timeout"].default).update(
+    dict.fromkeys(("connect", "read", "write", "pool"), 120.0)
+)
+
+# In the proofs, properties are tested with more examples.
 hypothesis.settings.register_profile("promises", deadline=None, max_examples=12)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("promises")

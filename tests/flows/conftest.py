@@ -6,23 +6,19 @@ seconds, and reads its settings from the environment when it is first imported.
 # ruff: noqa: PLC0415 - for that reason
 
 import gc
-import json
 import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.flows.alone import Alone, put_alone
 from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at
+from tests.support.processes import Service, service
 from tests.support.sim import AT_EACH_LOAD
 from tests.support.waiting import wait_for
 
@@ -40,20 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[place] = item
 
 
-@dataclass(frozen=True)
-class RemoteSim:
-    """A simulated service in a separate process."""
-
-    url: str
-
-    def state(self) -> dict[str, Any]:
-        return httpx.get(f"{self.url}/sim/state").raise_for_status().json()
-
-    def truth(self, resource: str, until: datetime) -> list[dict[str, Any]]:
-        answer = httpx.get(
-            f"{self.url}/sim/truth/{resource}", params={"until": until.isoformat()}, timeout=60
-        ).raise_for_status()
-        return [json.loads(line, strict=False) for line in answer.text.splitlines()]
+class RemoteSim(Service):
+    """A simulated service in a separate process, and the settings that load it."""
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self.state()["now"]).astimezone(UTC)
@@ -79,15 +63,8 @@ class RemoteSim:
 @pytest.fixture(scope="package")
 def remote_sim() -> Iterator[RemoteSim]:
     """Start a service of five routers and one day whose clock stands still."""
-    command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0"]
-    command += ["--routers", "5", "--days", "1", "--now", "2026-06-15T12:00:00Z"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            assert line.startswith("ready "), "the simulator did not start"
-            yield RemoteSim(line.removeprefix("ready ").strip())
-        finally:
-            process.terminate()
+    with service(routers=5, days=1, speed=0, now="2026-06-15T12:00:00Z") as started:
+        yield RemoteSim(started.url)
 
 
 @pytest.fixture(scope="package")

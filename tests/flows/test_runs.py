@@ -72,7 +72,7 @@ def test_groups_loaded_in_sequence_load_every_record_once(
 
     until = remote_sim.now() - SETTLE
     held = rows_in(worker_environment / "lake", until)
-    assert held == {name: len(remote_sim.truth(name, until)) for name in held}
+    assert held == {name: len(remote_sim.truth(name, until.isoformat())) for name in held}
     with duckdb.connect(worker_environment / "published" / "fleet.duckdb", read_only=True) as marts:
         assert marts.sql("select count(*) from battery_health").fetchall()[0][0] > 0
     written = artifacts(
@@ -112,7 +112,9 @@ def test_shards_of_a_group_together_load_every_record_once(
     until = remote_sim.now() - SETTLE
     held = rows_in(worker_environment / "lake", until)
     series = endpoints_of(Group.SERIES)
-    assert {n: held[n] for n in series} == {n: len(remote_sim.truth(n, until)) for n in series}
+    assert {n: held[n] for n in series} == {
+        n: len(remote_sim.truth(n, until.isoformat())) for n in series
+    }
     assert artifacts("ingest-series-2-of-2")["ingest-series-2-of-2"].data
 
 

@@ -28,27 +28,33 @@ class Service:
 
     def truth(self, resource: str, until: str = "") -> list[dict[str, Any]]:
         """Return every record that ever existed, as the simulator generated it."""
-        parameters = {"until": until} if until else {}
-        text = httpx.get(f"{self.url}/sim/truth/{resource}", params=parameters, timeout=60).text
-        return [json.loads(line, strict=False) for line in text.splitlines()]
+        answer = self.call("GET", f"truth/{resource}", params={"until": until} if until else {})
+        return [json.loads(line, strict=False) for line in answer.text.splitlines()]
 
     def advance(self, seconds: float) -> None:
         """Move the service's clock."""
-        moved = httpx.post(f"{self.url}/sim/clock", json={"advance_seconds": seconds})
-        moved.raise_for_status()
+        self.call("POST", "clock", json={"advance_seconds": seconds})
 
     def stop_clock(self) -> None:
         """Stop the service's clock, so that the compared records are those that were read."""
-        httpx.post(f"{self.url}/sim/clock", json={"speed": 0}).raise_for_status()
+        self.call("POST", "clock", json={"speed": 0})
 
     def faults(self, **rates: Any) -> None:
         """Make responses fail at these rates."""
-        httpx.put(f"{self.url}/sim/faults", json=rates).raise_for_status()
+        self.call("PUT", "faults", json=rates)
 
     def state(self) -> dict[str, Any]:
         """Return the service's own count of calls, its clock and its faults."""
-        state: dict[str, Any] = httpx.get(f"{self.url}/sim/state").json()
+        state: dict[str, Any] = self.call("GET", "state").json()
         return state
+
+    def call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Return the response of the simulator itself, which a busy machine may delay."""
+        address = f"{self.url}/sim/{path}"
+        return httpx.request(method, address, timeout=MINUTES, **request).raise_for_status()
+
+
+MINUTES = 600.0
 
 
 UNSETTLED = timedelta(seconds=75)
@@ -64,7 +70,9 @@ def service(**options: Any) -> Iterator[Service]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield Service(process.stdout.readline().removeprefix("ready ").strip())
+            line = process.stdout.readline()
+            assert line.startswith("ready "), "the simulator did not start"
+            yield Service(line.removeprefix("ready ").strip())
         finally:
             process.terminate()
 

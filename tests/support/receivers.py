@@ -12,13 +12,12 @@ from typing import Any
 import httpx
 
 from fleetsim.alert_types import ALERT_TYPES
-from tests.support.processes import Service, command, environment
+from tests.support.processes import MINUTES, Service, command, environment
 from tests.support.service import keys
 
 STEP_SECONDS = 120.0
 """Simulated time between two looks at what became due."""
 
-MINUTES = 600.0
 WHOLE_ACCOUNT = [10157]
 
 
@@ -163,8 +162,7 @@ def _create(fleet: Service, resource: str, body: dict[str, Any]) -> dict[str, An
 def advance(fleet: Service, seconds: float) -> None:
     """Move the service's clock in small steps, and return when each step's pushes were tried."""
     while seconds > 0:
-        step = {"advance_seconds": min(STEP_SECONDS, seconds)}
-        httpx.post(f"{fleet.url}/sim/clock", json=step, timeout=MINUTES).raise_for_status()
+        fleet.advance(min(STEP_SECONDS, seconds))
         seconds -= STEP_SECONDS
 
 
@@ -175,9 +173,7 @@ def deliver_all(fleet: Service) -> None:
         advance(fleet, STEP_SECONDS)
         if not fleet.state()["pushes"]["waiting"]:
             return
-        httpx.post(
-            f"{fleet.url}/sim/clock", json={"advance_seconds": 3600}, timeout=MINUTES
-        ).raise_for_status()
+        fleet.advance(3600)
     raise AssertionError("messages still wait for their receivers")
 
 

@@ -169,7 +169,8 @@ def running_simulator(fleet: DemoFleet) -> Iterator[str]:
 
 def move_clock(url: str, until: datetime) -> None:
     """Advance the fleet's clock to a time; it never goes back."""
-    now = datetime.fromisoformat(httpx.get(f"{url}/sim/state").json()["now"])
+    state = httpx.get(f"{url}/sim/state", timeout=MOVE_SECONDS).json()
+    now = datetime.fromisoformat(state["now"])
     seconds = (until - now).total_seconds()
     if seconds > 0:
         moved = httpx.post(

@@ -22,7 +22,7 @@ from fleetlake.alerting.account_settings import account_settings
 from fleetlake.alerting.chosen_types import TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.alerting.push_setup import PushSetup, Wanted
-from fleetlake.demo import READY, DemoFleet, move_clock, note_pushed
+from fleetlake.demo import MOVE_SECONDS, READY, DemoFleet, move_clock, note_pushed
 from fleetlake.endpoints import PUSHED
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import Lake, open_lake
@@ -152,7 +152,8 @@ class DemoReceiver:
             asyncio.run(have_pushed(own, address, has_test=False))
             since, raised_at = datetime.now(UTC), time.monotonic()
             move_clock(url, until)
-            count = httpx.get(f"{url}/sim/state").json()["pushes"]["messages"]
+            state = httpx.get(f"{url}/sim/state", timeout=MOVE_SECONDS).json()
+            count = state["pushes"]["messages"]
             waits = list(_arrivals(lake, count, since=since, raised_at=raised_at))
         asyncio.run(_tear_down(service, address))
         return count, waits
