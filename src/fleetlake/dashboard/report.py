@@ -6,10 +6,9 @@ content security policy allows its own scripts by their digest and no request at
 
 import base64
 import hashlib
-import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from importlib.resources import files
@@ -17,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot
+from fleetlake.dashboard.page_shell import rendered
 from fleetlake.dashboard.panels import Panel, dashboard_pages, panel_at
 from fleetlake.dashboard.parameters import typed
 from fleetlake.dashboard.result_formats import as_json
 from fleetlake.errors import FleetlakeError
 
 ENTRY = "report"
-FIRST, FIRST_LEVEL = ("compare", "changes"), 2
-"""The panel of the first page, and the level of its heading."""
+FIRST = ("compare", "changes")
+"""The panel of the first page."""
 
 DAYS = 7
 QUERY_SECONDS = 60.0
@@ -107,40 +107,24 @@ def _document(snapshot: PublishedSnapshot, last: str) -> str:
         f"default-src 'none'; img-src data:; style-src {_digest(styles)}; "
         f"script-src {' '.join(map(_digest, scripts))}; base-uri 'none'; form-action 'none'"
     )
-    kinds = ["", "", ' type="module"']
-    parts = "\n".join(
-        f"<script{kind}>{script}</script>" for kind, script in zip(kinds, scripts, strict=True)
+    return rendered(
+        "report.html",
+        policy=policy,
+        styles=styles,
+        day=told.as_of.date().isoformat(),
+        first=_first_panel(last),
+        appendix=[*_appendix(panels)],
+        data=data,
+        libraries=vendored,
+        drawn_by=scripts[-1],
     )
-    day = told.as_of.date().isoformat()
-    return f"""<!doctype html>
-<html lang="en" data-page="report">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Fleet report {day}</title>
-<style>{styles}</style>
-</head>
-<body>
-<main id="content">
-<h1>Fleet report {day}</h1>
-<p id="age">Reading …</p>
-{_first_page(last)}
-{"".join(_sections())}
-</main>
-<script type="application/json" id="held">{data}</script>
-{parts}
-</body>
-</html>
-"""
 
 
-def _first_page(last: str) -> str:
-    """Return the place of what changed: the last whole days compared with those before."""
+def _first_panel(last: str) -> Panel:
+    """Return the panel of what changed: the last whole days compared with those before."""
     days = int(last[:-1]) if re.fullmatch(r"[1-9]\d?d", last) else DAYS
     since = "since last week" if days == DAYS else f"in {days} days"
-    first = panel_at(*FIRST)
-    return _section(replace(first, title=f"What changed {since}", about=""), level=FIRST_LEVEL)
+    return replace(panel_at(*FIRST), title=f"What changed {since}", about="")
 
 
 def _panels() -> Iterator[Panel]:
@@ -152,31 +136,12 @@ def _panels() -> Iterator[Panel]:
                     yield panel
 
 
-def _sections() -> Iterator[str]:
-    """Yield the place of each page and panel, but for the first page."""
+def _appendix(panels: Sequence[Panel]) -> Iterator[tuple[str, list[Panel]]]:
+    """Yield the title and the panels of each page, but for the first page."""
     for page in dashboard_pages().values():
-        shown = [
-            one for one in _panels() if one.page == page.slug and (one.page, one.name) != FIRST
-        ]
+        shown = [one for one in panels if one.page == page.slug and (one.page, one.name) != FIRST]
         if shown:
-            title = html.escape(page.title)
-            yield f'<h2 class="page">Appendix: {title}</h2><div class="panels">'
-            yield from map(_section, shown)
-            yield "</div>"
-
-
-def _section(panel: Panel, *, level: int = FIRST_LEVEL + 1) -> str:
-    keys = ("path", "kind", "empty", "draw")
-    what = html.escape(json.dumps({key: getattr(panel, key) for key in keys}))
-    about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
-    wide = " wide" if panel.is_wide else ""
-    name = f' id="{panel.name}"' if level == FIRST_LEVEL else ""
-    marts = html.escape(", ".join(panel.marts))
-    return (
-        f'<section class="panel{wide}"{name} data-panel="{what}">'
-        f"<h{level}>{html.escape(panel.title)}</h{level}>{about}"
-        f'<div class="body" aria-busy="true"></div><footer>Marts: {marts}</footer></section>'
-    )
+            yield page.title, shown
 
 
 def _answer(snapshot: PublishedSnapshot, panel: Panel, last: str) -> Mapping[str, Any]:
