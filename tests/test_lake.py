@@ -37,7 +37,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.loads import Committed, Whole
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns
-from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
+from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, stream_marks
 from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.support.cases import every_sort, every_table
 from tests.support.loads import NOON, Load, commit, load_of_rows
@@ -473,7 +473,7 @@ def test_a_commit_writes_rows_misfits_ranges_watermark_and_load_record_together(
     assert proven_intervals(lake, "default", ALERTS) == {
         WHOLE_STREAM: [Interval(NOON, NOON + HOUR)]
     }
-    assert watermark(lake, "default", ALERTS) == NOON + timedelta(minutes=1)
+    assert stream_marks(lake)["default"]["alerts"].newest == NOON + timedelta(minutes=1)
     assert lake.rows(
         "select load_id, run_id, endpoint, records, rows_added, rows_changed, quarantined "
         "from meta.loads"
@@ -608,7 +608,7 @@ def test_an_empty_load_moves_no_watermark_back(lake):
     commit(lake, load_of(ALERTS))
     commit(lake, load_of(ALERTS, alert(-500)))
 
-    assert watermark(lake, "default", ALERTS) == NOON + timedelta(minutes=1)
+    assert stream_marks(lake)["default"]["alerts"].newest == NOON + timedelta(minutes=1)
     assert count(lake, "meta.watermarks") == 1
 
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import typer.main
 from fleetlake.cli import app
 from fleetlake.cli.command_table import HEADINGS
 from fleetlake.lake.connection import Lake
+from fleetlake.loading.forecast import plan_ingest
 from tests.support.processes import command, environment, service
-from tests.support.sim import Sim
+from tests.support.sim import NOW, Sim
 
 HEAVY = {"prefect", "dbt", "duckdb", "pyarrow", "httpx", "polars", "psutil", "starlette"}
 LISTED = [one for commands in HEADINGS.values() for one in commands]
@@ -90,8 +92,9 @@ def test_a_run_with_nothing_new_imports_only_what_it_uses(tmp_path: Path):
     assert packages(modules) & NEEDLESS == set()
 
 
-def test_a_run_with_nothing_new_needs_few_statements(sim: Sim, monkeypatch: pytest.MonkeyPatch):
-    sim.ingest("alerts")
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that a lake runs from now on."""
     run: list[str] = []
     execute = Lake.execute
 
@@ -100,15 +103,32 @@ def test_a_run_with_nothing_new_needs_few_statements(sim: Sim, monkeypatch: pyte
         return execute(lake, sql, parameters)
 
     monkeypatch.setattr(Lake, "execute", counted)
+    return run
+
+
+def test_a_run_with_nothing_new_needs_few_statements(sim: Sim, statements: list[str]):
+    sim.ingest("alerts")
+    statements.clear()
+
     [outcome] = sim.ingest("alerts")
 
     assert (outcome.added, outcome.error) == (0, None)
     # Whether a file has no checksum yet depends on how fast the first run was.
-    of_tables = [s for s in run if ("meta." in s or "raw." in s) and "meta.files" not in s]
+    of_tables = [s for s in statements if ("meta." in s or "raw." in s) and "meta.files" not in s]
     assert 0 < len(of_tables) <= MOST_STATEMENTS, "\n".join(of_tables)
-    read = [table for sql in run for table in re.findall(r"^select.* from (meta\.\w+)", sql)]
+    read = [table for sql in statements for table in re.findall(r"^select.* from (meta\.\w+)", sql)]
     assert read.count("meta.watermarks") == 1
     assert "meta.promoted" not in read  # it never had a row
+
+
+def test_a_plan_of_several_lists_reads_each_small_table_once(sim: Sim, statements: list[str]):
+    sim.ingest("routers", "alerts", "activity_logs")
+    statements.clear()
+
+    plan_ingest(sim.settings(), ["routers", "alerts", "activity_logs"], now=NOW)
+
+    read = Counter(table for sql in statements for table in re.findall(r" from (meta\.\w+)", sql))
+    assert read == dict.fromkeys(("meta.watermarks", "meta.intervals", "meta.reads"), 1)
 
 
 LIBRARIES_AT_WORK = """

@@ -61,12 +61,6 @@ def all_proven_intervals(
     return {endpoint: _by_partition(of_endpoint) for endpoint, of_endpoint in rows.items()}
 
 
-def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
-    """Return the newest event time committed, or None before the first load."""
-    mark = stream_marks(lake).get(profile, {}).get(endpoint.name)
-    return mark.newest if mark else None
-
-
 class HeldList(NamedTuple):
     """A list as it was read, by a digest of its pages, and a snapshot of the lake that holds it."""
 

@@ -18,7 +18,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
 from fleetlake.lake.current import fan_out_ids, is_current
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import WHOLE_STREAM, watermark
+from fleetlake.lake.watermarks import WHOLE_STREAM
 from fleetlake.loading.ingest import endpoints_to_read
 from fleetlake.loading.load_plan import LoadPlan, plan_load
 from fleetlake.loading.run import Scope
@@ -66,7 +66,9 @@ def plan_ingest(
         return [_unknown(endpoint) for endpoint in endpoints]
     scope = Scope(since=since, freshness=freshness_of(settings.freshness))
     with open_lake(settings.lake, read_only=True) as lake:
-        return [_forecast(lake, e, settings.profile, now=now, scope=scope) for e in endpoints]
+        state = RunState(lake, settings.profile)
+        with state.single_snapshot():  # which reads the lake's small tables once for all lists
+            return [_forecast(state, endpoint, now=now, scope=scope) for endpoint in endpoints]
 
 
 def plan_fleet(
@@ -136,15 +138,13 @@ def _unknown(endpoint: Endpoint) -> CallForecast:
     return CallForecast(endpoint=endpoint.name, unread=None, records=None, calls=None)
 
 
-def _forecast(
-    lake: Lake, endpoint: Endpoint, profile: str, *, now: datetime, scope: Scope
-) -> CallForecast:
-    if watermark(lake, profile, endpoint) is None:
+def _forecast(state: RunState, endpoint: Endpoint, *, now: datetime, scope: Scope) -> CallForecast:
+    if state.watermark(endpoint) is None:
         return _unknown(endpoint)
     if endpoint.is_snapshot:
-        return _forecast_list(lake, endpoint, profile)
-    plan = plan_load(RunState(lake, profile), endpoint, now=now, scope=scope)
-    return _forecast_events(lake, endpoint, profile, plan=plan, now=now)
+        return _forecast_list(state.lake, endpoint, state.profile)
+    plan = plan_load(state, endpoint, now=now, scope=scope)
+    return _forecast_events(state.lake, endpoint, state.profile, plan=plan, now=now)
 
 
 def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast:
