@@ -86,7 +86,10 @@ def test_a_run_with_nothing_new_imports_only_what_it_uses(tmp_path: Path):
         subprocess.run(command("ingest", "users"), env=env, capture_output=True, check=True)
 
         modules = imported_by("ingest", "users", env=env)
+        of_status = packages(imported_by("status", env=env))
 
+    assert "duckdb" in of_status
+    assert not of_status & {"pyarrow", "numpy", "httpx", "yaml"}
     assert {"fleetlake.loading.load", "duckdb", "httpx", "pyarrow"} <= modules
     assert "fleetlake.endpoints.endpoint_files" not in modules  # for files of a project
     assert packages(modules) & NEEDLESS == set()

@@ -121,7 +121,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
         screen.print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
     for stream in found.streams:
         for note in _notes(stream):
-            screen.print(f"{_name(stream)}: {note}.")
+            screen.print(f"{stream.name}: {note}.")
     pushes = (*push_lines(found, now), *push_notes(found.push_destinations))
     for line in (*pushes, *event_lines(found)):
         screen.print(line)
@@ -138,7 +138,7 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     age = age_in_words(max(loaded), now)
     rows = f"{sum(s.rows for s in found.streams):,} rows in {counted(len(loaded), 'stream')}"
     faults = [
-        f"{_name(stream)} is only partly loaded: `fleetlake ingest` loads the rest."
+        f"{stream.name} is only partly loaded: `fleetlake ingest` loads the rest."
         for stream in found.streams
         if stream.rows and not (stream.loaded_at or stream.unavailable)
     ]
@@ -163,9 +163,9 @@ def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
-    from fleetlake.account import DEFAULT_PROFILE, stream_name
-    from fleetlake.monitoring.proof import stream_faults
+    from fleetlake.account import stream_name
     from fleetlake.monitoring.push_status import push_faults
+    from fleetlake.monitoring.streams import stream_faults
     from fleetlake.planning.retention import RetentionState
     from fleetlake.receiving.push_secrets import misnamed_signature_lines
     from fleetlake.settings import load_settings
@@ -178,9 +178,7 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     for table_name in found.not_described:
         yield f"raw.{table_name} is no longer loaded: {NOT_DESCRIBED}."
     for stream in found.streams:
-        name, profile = _name(stream), stream.account_profile
-        option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
-        load = f"run `fleetlake ingest {stream.endpoint}{option}`"
+        name, load = stream.name, stream.load
         if stream.retention and stream.retention.state is not RetentionState.OK:
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_stale(stream, last_load):
@@ -265,9 +263,3 @@ def freshness_note(stream: "StreamStatus") -> str:
         return f"{proven}, and asked at each load"
     calls = math.ceil((stream.devices or 0) / fan_out.ids_per_call / hours)
     return f"{proven}, and asked every {hours:g} h: about {counted(calls, 'call')} an hour"
-
-
-def _name(stream: "StreamStatus") -> str:
-    from fleetlake.account import stream_name
-
-    return stream_name(stream.endpoint, stream.account_profile)

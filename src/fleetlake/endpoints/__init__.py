@@ -112,6 +112,9 @@ _SHIPPED = {name: one.endpoint for name, one in shipped_lists().items()}
 PUSHED = next(row for row in _SHIPPED.values() if not row.is_requested)
 """What the service pushes instead of being asked for it."""
 
+POLLED = _SHIPPED[str(PUSHED.confirmed_by)]
+"""The endpoint whose records confirm the pushed ones."""
+
 PUSHED_LISTS = ("alerts", "data", "objects")
 """Members of a pushed message that may hold its alerts; the contract does not show the body."""
 

@@ -33,7 +33,7 @@ import msgspec
 import pyarrow as pa
 
 from fleetlake.decoding.pushed import WITHOUT_ID
-from fleetlake.endpoints import ENDPOINTS, PUSHED
+from fleetlake.endpoints import POLLED, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import RowParts, bounds_of
@@ -71,11 +71,6 @@ class _Span:
     @property
     def parameters(self) -> dict[str, datetime]:
         return {"low": self.low, "high": self.high}
-
-
-def polled_endpoint() -> Endpoint:
-    """Return the endpoint whose records confirm the pushed ones."""
-    return ENDPOINTS[str(PUSHED.confirmed_by)]
 
 
 def confirm(
@@ -117,11 +112,11 @@ def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:
     """
     if not lake.rows("select 1 from meta.confirmations limit 1"):
         return
-    key = quoted(polled_endpoint().key[0])
+    key = quoted(POLLED.key[0])
     lake.execute(
         "delete from meta.confirmations "
         f"where push_id not in (select push_id from raw.{PUSHED.name}) or (alerted_at >= ? and "
-        f"coalesce(alert_id not in (select {key} from raw.{polled_endpoint().name}), true))",
+        f"coalesce(alert_id not in (select {key} from raw.{POLLED.name}), true))",
         [polled_from],
     )
 
@@ -177,13 +172,13 @@ _UNCONFIRMED = (
 
 
 def _confirm_by_id(lake: Lake, span: _Span) -> None:
-    key = quoted(polled_endpoint().key[0])
+    key = quoted(POLLED.key[0])
     lake.execute(
         "insert into meta.confirmations by name "
         "select push_id, min(a.alert_id) as alert_id, min(p.alerted_at) as alerted_at, "
         f"now() as confirmed_at from ({_UNCONFIRMED}) p "
         f"join (select {key} as alert_id, lower({key}) as push_id "
-        f"from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+        f"from raw.{POLLED.name} where created_at between $low and $high) a "
         "using (push_id) group by push_id",
         span.parameters,
     )
@@ -192,7 +187,7 @@ def _confirm_by_id(lake: Lake, span: _Span) -> None:
 _ALIKE = (
     f"select distinct device, type from (select {_DEVICE} as device, type, {_AT} as moment "
     f"from ({_UNCONFIRMED}) where {_HAS_NO_ID}) p join (select {_DEVICE} as device, type, "
-    f"{_AT} as moment from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+    f"{_AT} as moment from raw.{POLLED.name} where created_at between $low and $high) a "
     "using (device, type) where abs(epoch_us(p.moment) - epoch_us(a.moment)) < 1000000"
 )
 """The devices and types with an unconfirmed push that a polled record may confirm."""
@@ -252,8 +247,8 @@ _PUSHES = (
 )
 _POLLED = (
     f"select alert_id, null, a.* exclude (alert_id) from (select "
-    f"{quoted(polled_endpoint().key[0])} as alert_id, {_LOOKS} "
-    f"from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+    f"{quoted(POLLED.key[0])} as alert_id, {_LOOKS} "
+    f"from raw.{POLLED.name} where created_at between $low and $high) a "
     "semi join alike using (device, type) where lower(alert_id) not in "
     f"(select push_id from raw.{PUSHED.name} where alerted_at between $low and $high) "
     "and alert_id not in (select alert_id from meta.confirmations where alert_id is not null "
@@ -329,8 +324,8 @@ _UNTIMED = (
 _POLLED_BEFORE = (
     f"select a.*, alert_id in (select alert_id from meta.confirmations where alert_id is not null) "
     f"or lower(alert_id) in (select push_id from raw.{PUSHED.name}) from (select created_at, "
-    f"{quoted(polled_endpoint().key[0])} as alert_id, {_DEVICE} as device, type, info::varchar, "
-    f"friendly_info from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+    f"{quoted(POLLED.key[0])} as alert_id, {_DEVICE} as device, type, info::varchar, "
+    f"friendly_info from raw.{POLLED.name} where created_at between $low and $high) a "
     "semi join alike using (device, type) order by created_at, alert_id"
 )
 
@@ -358,7 +353,7 @@ def _untimed(lake: Lake, span: _Span) -> list[_Untimed]:
     read = {
         profile: [
             interval
-            for intervals in proven_intervals(lake, profile, polled_endpoint()).values()
+            for intervals in proven_intervals(lake, profile, POLLED).values()
             for interval in intervals
         ]
         for profile in {row[2] for row in rows}

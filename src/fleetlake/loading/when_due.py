@@ -13,9 +13,8 @@ from uuid import uuid4
 
 from fleetlake.alerting.poll_pace import PUSHED_WITHIN, RECENT, PushEvidence, reason_to_poll
 from fleetlake.alerting.push_destinations import FAILURE_ALERTS, PushDestination, PushState
-from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
+from fleetlake.endpoints import POLLED, PUSH_DESTINATIONS, PUSHED
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.confirmation import polled_endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.run_log import Calls, record_calls
@@ -73,7 +72,7 @@ def _last_poll(lake: Lake, profile: str) -> tuple[datetime | None, datetime | No
     found = lake.rows(
         "select finished_at, read_until from meta.reads "
         "where account_profile = ? and endpoint = ? and shard = ?",
-        [profile, polled_endpoint().name, str(WHOLE)],
+        [profile, POLLED.name, str(WHOLE)],
     )
     return found[0] if found else (None, None)
 
@@ -93,11 +92,10 @@ def _confirmed(
 
 
 def _unpushed(lake: Lake, profile: str, since: datetime, until: datetime) -> int:
-    polled = polled_endpoint()
     [(count,)] = lake.rows(
-        f"select count(*) from raw.{polled.name} a where account_profile = ? "
+        f"select count(*) from raw.{POLLED.name} a where account_profile = ? "
         "and created_at >= ? and created_at < ? and not exists (select 1 "
-        f"from meta.confirmations c where c.alert_id = a.{quoted(polled.key[0])})",
+        f"from meta.confirmations c where c.alert_id = a.{quoted(POLLED.key[0])})",
         [profile, since, until],
     )
     return int(count)
@@ -107,7 +105,7 @@ def _failing(lake: Lake, profile: str, recent: datetime, service_now: datetime) 
     """Return how many destinations, and recent alerts about them, say that pushes fail."""
     failures = load_settings().words.either(FAILURE_ALERTS)
     [(alerts,)] = lake.rows(
-        f"select (select count(*) from raw.{polled_endpoint().name} where account_profile = $who "
+        f"select (select count(*) from raw.{POLLED.name} where account_profile = $who "
         "and created_at >= $recent and type in (select unnest($types))) "
         f"+ (select count(*) from raw.{PUSHED.name} where account_profile = $who "
         "and alerted_at >= $recent and type in (select unnest($types)))",

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from fleetlake.account import DEFAULT_PROFILE, stream_name
+from fleetlake.account import stream_name
 from fleetlake.endpoints import ENDPOINTS, NOT_DESCRIBED, PUSHED
 from fleetlake.lake import Lake
 from fleetlake.lake.ducklake import SNAPSHOT_ID, columns_in
@@ -17,8 +17,12 @@ from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.guard import Reads
 from fleetlake.lake.run_log import stale_marts
 from fleetlake.marts.catalogue import sources_of
-from fleetlake.monitoring.streams import StreamStatus, stream_statuses
-from fleetlake.planning.coverage import TOLERANCE
+from fleetlake.monitoring.streams import (
+    StreamStatus,
+    between,
+    stream_faults,
+    stream_statuses,
+)
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.wording import counted
 
@@ -67,7 +71,7 @@ class AnswerProof:
 
     def lines(self) -> Iterator[str]:
         """Yield the proof in words: one line if nothing is missing; none if it rests on nothing."""
-        names = [*dict.fromkeys(_name(stream) for stream in self.streams)]
+        names = [*dict.fromkeys(stream.name for stream in self.streams)]
         if not (names or self.not_complete_because or self.notes):
             return
         rests = ", ".join(names) if len(names) <= MOST_NAMES else counted(len(names), "stream")
@@ -139,7 +143,7 @@ class _Proving:
         read = [stream for stream in streams if stream.loaded_at or stream.rows]
         lost = [gap for gap in gaps(self._lake) if gap.endpoint in names]
         timed = [stream for stream in read if not ENDPOINTS[stream.endpoint].is_snapshot]
-        ends = {_name(one): self._until(one) for one in timed}
+        ends = {one.name: self._until(one) for one in timed}
         until = min(filter(None, ends.values()), default=None)
         starts = [one.complete_from for one in timed if one.complete_from not in {None, BEGINNING}]
         [(snapshot,)] = self._lake.rows(SNAPSHOT_ID)
@@ -185,14 +189,14 @@ class _Proving:
             yield f"{name} was never loaded: run `fleetlake ingest {name}`."
         for stream in streams:
             if stream.rows and not (stream.loaded_at or stream.unavailable):
-                yield f"{_name(stream)} is only partly loaded: {_load(stream)}."
+                yield f"{stream.name} is only partly loaded: {stream.load}."
             yield from stream_faults(stream, self._now, shows_values=False)
             yield from self._not_yet_built(stream)
 
     def _not_yet_built(self, stream: StreamStatus) -> Iterator[str]:
         built = self._built.get((stream.account_profile, stream.endpoint))
         if built and stream.endpoint in self._built_from and built.holes > stream.holes:
-            name = _name(stream)
+            name = stream.name
             yield f"a hole of {name} is filled, but not in the marts: run `fleetlake build`."
 
     def _notes(self, streams: list[StreamStatus]) -> Iterator[str]:
@@ -206,61 +210,14 @@ class _Proving:
             yield "the marts lack what was loaded since they were built: run `fleetlake build`."
 
 
-def stream_faults(
-    stream: StreamStatus, now: datetime, *, shows_values: bool = True
-) -> Iterator[str]:
-    """Yield what is missing from a stream or wrong with it, each with what to do about it.
-
-    Unless it `shows_values`, no line holds a text of the service.
-    """
-    name, load = _name(stream), _load(stream)
-    if stream.complete_until and stream.complete_until > now + TOLERANCE:
-        until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
-        yield f"{name} is marked complete until {until}, in the future: {load} to correct it."
-    if stream.holes:
-        holes = counted(stream.holes, "hole") + _between(stream.holes_from, stream.holes_until)
-        yield f"{name} has {holes}: if no load is running, {load}."
-    if stream.absent:
-        gone = counted(stream.absent, "record")
-        yield (
-            f"{name} no longer lists {gone}, too many to be deletions: check the rights of the "
-            f"keys; if the list is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
-        )
-    if stream.quarantined:
-        refused = counted(stream.quarantined, "record")
-        yield f"{refused} of {name} could not be stored: see `fleetlake records quarantine`."
-    for misfit in stream.misfits:
-        command = misfit.command
-        then = f"run `{command}`" if command else "they are kept in `_extra`"
-        example = f", e.g. {misfit.example}" if shows_values else ""
-        yield (
-            f"{counted(misfit.rows, 'value')} of {name}.{misfit.column} did not fit the "
-            f"type {misfit.kind}{example}: {then}."
-        )
-
-
 def _gap_lines(lost: list[Gap]) -> Iterator[str]:
     """Yield a line for each stream that lost records, acknowledged or not."""
     by_stream: dict[str, list[Gap]] = {}
     for gap in lost:
         by_stream.setdefault(stream_name(gap.endpoint, gap.account_profile), []).append(gap)
     for name, of_stream in by_stream.items():
-        between = _between(min(g.start_at for g in of_stream), max(g.end_at for g in of_stream))
+        when = between(min(g.start_at for g in of_stream), max(g.end_at for g in of_stream))
         yield (
-            f"{name} lost records that the service deleted unread{between}: "
+            f"{name} lost records that the service deleted unread{when}: "
             "see `fleetlake records gaps`."
         )
-
-
-def _between(start: datetime | None, end: datetime | None) -> str:
-    return f" between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M}" if start and end else ""
-
-
-def _load(stream: StreamStatus) -> str:
-    profile = stream.account_profile
-    option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
-    return f"run `fleetlake ingest {stream.endpoint}{option}`"
-
-
-def _name(stream: StreamStatus) -> str:
-    return stream_name(stream.endpoint, stream.account_profile)

@@ -9,7 +9,7 @@ from pathlib import Path
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.alerting.poll_pace import PUSHED_WITHIN, RECENT
 from fleetlake.alerting.push_destinations import PushDestination, PushState, remedy_of
-from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
+from fleetlake.endpoints import POLLED, PUSH_DESTINATIONS, PUSHED
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
@@ -174,13 +174,10 @@ def _unconfirmed(lake: Lake, now: datetime) -> int:
 
 
 def _unpushed(lake: Lake, first: datetime, now: datetime) -> int:
-    from fleetlake.lake.confirmation import polled_endpoint  # noqa: PLC0415 - it imports what loads
-
-    polled = polled_endpoint()
     [(count,)] = lake.rows(
-        f"select count(*) from raw.{polled.name} a where created_at >= ? and created_at < ? "
+        f"select count(*) from raw.{POLLED.name} a where created_at >= ? and created_at < ? "
         "and not exists (select 1 from meta.confirmations c "
-        f"where c.alert_id = a.{quoted(polled.key[0])})",
+        f"where c.alert_id = a.{quoted(POLLED.key[0])})",
         [max(first, now - RECENT), now - PUSHED_WITHIN],
     )
     return int(count)

@@ -1,11 +1,11 @@
 """The status of each stream: how far it is read, what is missing, what was quarantined."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from fleetlake.account import DEFAULT_PROFILE
+from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
@@ -14,11 +14,13 @@ from fleetlake.lake.current import fan_out_ids
 from fleetlake.lake.ducklake import bounds_in
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
+from fleetlake.planning.coverage import TOLERANCE
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.wording import counted
 
 if TYPE_CHECKING:
     from fleetlake.lake.evolution.drift import Misfit
@@ -53,6 +55,18 @@ class StreamStatus:
     devices: int | None = None
     holes_from: datetime | None = None
     holes_until: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The endpoint, with the account if it is not the only one."""
+        return stream_name(self.endpoint, self.account_profile)
+
+    @property
+    def load(self) -> str:
+        """How to load the stream, in words."""
+        is_only = self.account_profile == DEFAULT_PROFILE
+        option = "" if is_only else f" --profile {self.account_profile}"
+        return f"run `fleetlake ingest {self.endpoint}{option}`"
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -213,3 +227,41 @@ class _AccountStatus:
         start, end = proven[0].start, max(interval.end for interval in proven)
         start = max(start, self._kept_from.get(endpoint.name, start))
         return subtract(Interval(start, end), proven) if start < end else []
+
+
+def stream_faults(
+    stream: StreamStatus, now: datetime, *, shows_values: bool = True
+) -> Iterator[str]:
+    """Yield what is missing from a stream or wrong with it, each with what to do about it.
+
+    Unless it `shows_values`, no line holds a text of the service.
+    """
+    name, load = stream.name, stream.load
+    if stream.complete_until and stream.complete_until > now + TOLERANCE:
+        until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
+        yield f"{name} is marked complete until {until}, in the future: {load} to correct it."
+    if stream.holes:
+        holes = counted(stream.holes, "hole") + between(stream.holes_from, stream.holes_until)
+        yield f"{name} has {holes}: if no load is running, {load}."
+    if stream.absent:
+        gone = counted(stream.absent, "record")
+        yield (
+            f"{name} no longer lists {gone}, too many to be deletions: check the rights of the "
+            f"keys; if the list is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
+        )
+    if stream.quarantined:
+        refused = counted(stream.quarantined, "record")
+        yield f"{refused} of {name} could not be stored: see `fleetlake records quarantine`."
+    for misfit in stream.misfits:
+        command = misfit.command
+        then = f"run `{command}`" if command else "they are kept in `_extra`"
+        example = f", e.g. {misfit.example}" if shows_values else ""
+        yield (
+            f"{counted(misfit.rows, 'value')} of {name}.{misfit.column} did not fit the "
+            f"type {misfit.kind}{example}: {then}."
+        )
+
+
+def between(start: datetime | None, end: datetime | None) -> str:
+    """Return a range of time in words, after a space; nothing if either end is not known."""
+    return f" between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M}" if start and end else ""

@@ -20,12 +20,12 @@ from fleetlake.care.integrity.meta_repair import (
 )
 from fleetlake.care.integrity.stand_in import stand_in
 from fleetlake.care.maintenance import one_thread
-from fleetlake.endpoints import ENDPOINTS, PUSHED
+from fleetlake.endpoints import ENDPOINTS, POLLED, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import ducklake
 from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.confirmation import drop_dangling, polled_endpoint
+from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import kept_from
@@ -66,7 +66,7 @@ def forget_losses(
     stream is being loaded for longer than `patience`; LakeError if the lake has changed since the
     losses were described.
     """
-    tables, polled = _by_table(losses), polled_endpoint()
+    tables = _by_table(losses)
     with all_locks(lake.path, patience):
         _require_listed(lake, [file for loss in losses for file in loss.files])
         _put_stand_ins(lake, tables)
@@ -84,8 +84,8 @@ def forget_losses(
             for table in tables:
                 _record(lake, table, rows[table.name])
             restore_meta(lake, {table.name for table in tables})
-            if {table.name for table in tables} & {f"raw.{e.name}" for e in (PUSHED, polled)}:
-                drop_dangling(lake, polled_from=kept_from(lake).get(polled.name, BEGINNING))
+            if {table.name for table in tables} & {f"raw.{e.name}" for e in (PUSHED, POLLED)}:
+                drop_dangling(lake, polled_from=kept_from(lake).get(POLLED.name, BEGINNING))
             forget_checksums(lake, {file.name for file in damaged})
             balance_loads(lake, contradicted)
         _expire(lake, [*damaged, *(file for loss in losses for file in loss.files)])
