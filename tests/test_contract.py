@@ -129,7 +129,7 @@ def test_the_owner_is_that_of_the_project_s_first_exposure(tmp_path, monkeypatch
 def test_freshness_and_completeness_are_as_measured(measured):
     levels = {(one["property"], one["element"]): one for one in measured["slaProperties"]}
 
-    assert levels["latency", "raw_alerts"]["value"] == pytest.approx(2, abs=0.1)
+    assert 1.9 < levels["latency", "raw_alerts"]["value"] < 3  # hours; a busy machine adds minutes
     complete = levels["completeness", "raw_alerts"]
     assert 60 < complete["value"] < 100  # one or two days of ten have the hole
     assert "alerts has 1 hole" in complete["description"]
