@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -45,6 +46,11 @@ OWN_FOLDERS = ("lake", "published", "reports", "state", "push_journal", "push_se
 """Settings whose default is a place that belongs to the user."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Bring named files of one folder together: else pytest loses fixtures of that folder."""
+    config.args.sort()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of one file in one worker: each worker would make what they share anew.
@@ -68,6 +74,13 @@ def pytest_collection_finish() -> None:
     """Keep what collecting left out of the garbage collection during the tests."""
     gc.enable()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """Let Ctrl-C end what tests start, also in a background job, which ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
