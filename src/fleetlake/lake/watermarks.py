@@ -10,6 +10,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
+from fleetlake.text.quoting import literal
 
 WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
@@ -50,12 +51,13 @@ def all_proven_intervals(
 
     `only` names the endpoints, all by default.
     """
-    where = "account_profile = ?" + (" and endpoint in (select unnest(?))" if only else "")
+    # Not a list as a parameter: DuckDB looks for pandas twice with each value of one.
+    where = f"endpoint in ({', '.join(map(literal, only))})" if only else "true"
     rows: dict[str, list[tuple[str, datetime, datetime]]] = {}
     for endpoint, *row in lake.rows(
         "select endpoint, partition, start_at, end_at from meta.intervals "
-        f"where {where} order by start_at",
-        [profile, [*only]] if only else [profile],
+        f"where account_profile = ? and {where} order by start_at",
+        [profile],
     ):
         rows.setdefault(endpoint, []).append((row[0], row[1], row[2]))
     return {endpoint: _by_partition(of_endpoint) for endpoint, of_endpoint in rows.items()}
