@@ -45,7 +45,9 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as Parquet
 	@$(BIN)/fleetlake demo
 
-test: check  ## Check, then run every test except the slow proofs
+test: check run-tests  ## Check, then run every test except the slow proofs
+
+run-tests: $(READY)  ## Run these tests without the check
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and $(HERE)"
 
 # Of each version: the first interpreter that starts, on PATH or among pyenv's.
