@@ -212,20 +212,6 @@ def test_status_as_json_is_what_its_schema_says(commands: CliRunner, loaded: Loa
         jsonschema.validate({**status, "figures": {}}, SCHEMA)
 
 
-def test_a_lake_of_an_earlier_release_has_the_figures_that_it_recorded(sim: Sim) -> None:
-    sim.ingest("routers")
-    with open_lake(sim.settings().lake) as lake:
-        lake.execute("drop table meta.builds; drop table meta.events")
-        lake.execute("alter table meta.calls drop column refusals")
-
-    with open_lake(sim.settings().lake, read_only=True) as lake:
-        text = metrics_text(measure(lake, sim.settings()))
-
-    assert 'fleetlake_calls_total{endpoint="routers",profile="default"}' in text
-    assert 'fleetlake_refusals_total{endpoint="routers",profile="default"} 0.0' in text
-    assert "fleetlake_build" not in text
-
-
 def test_each_stream_has_the_interval_of_the_schedule_that_loads_it(loaded: Loaded) -> None:
     name = "fleetlake_stream_expected_interval_seconds"
     planned = {

@@ -23,7 +23,6 @@ from fleetlake.lake.evolution.member_values import format_path
 from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
-from fleetlake.text.quoting import quoted
 from tests.support.loads import commit, load_of_rows
 from tests.support.sim import NOW, Sim, copied, loaded_sim
 from tests.test_load import assert_complete
@@ -269,32 +268,6 @@ def test_a_member_is_not_promoted_both_whole_and_in_part(
 
     with pytest.raises(UsageError, match="cannot be a column"):
         promoted(drifting, "alerts", second)
-
-
-BADLY_NAMED = ["signal-strength", "5g_band", "o'brien", "_row"]
-
-
-@pytest.mark.proof
-def test_the_next_ingest_renames_columns_that_no_load_could_use(
-    sim: Sim, caplog: pytest.LogCaptureFixture
-) -> None:
-    sent = ",".join(f"{json.dumps(name)}:{n}" for n, name in enumerate(BADLY_NAMED))
-    adding = Rewriting(sim, {'"name":': f'{sent},"name":'})
-    with open_lake(sim.settings().lake) as lake:
-        lake.execute("alter table meta.promoted drop column column_name")
-        for name in BADLY_NAMED:
-            lake.execute(
-                "insert into meta.promoted values ('products', ?, 'integer', now())", [name]
-            )
-            lake.execute(f"alter table raw.products add column {quoted(name)} bigint")
-
-    [first] = sim.ingest("products", transport=adding)
-    [second] = sim.ingest("products", transport=adding)
-
-    names = "signal_strength, member_5g_band, o_brien, member_row"
-    assert (first.error, second.error, second.added) == (None, None, 0)
-    assert rows(sim, f"select distinct {names}, _extra from raw.products") == [(0, 1, 2, 3, None)]
-    assert "raw.products was renamed to member_row" in caplog.text
 
 
 HOSTILE = [

@@ -18,8 +18,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
-from fleetlake.errors import LakeError
-from fleetlake.lake.connection import Lake, has_meta
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
@@ -214,18 +213,12 @@ FIELDS = (
 class AlertTail:
     """The alerts that arrived since the last look; the first look shows those since a time.
 
-    Without a time, the first look shows nothing: what is there has arrived before. Raises:
-    LakeError for a lake that only earlier releases have written.
+    Without a time, the first look shows nothing: what is there has arrived before.
     """
 
     def __init__(
         self, lake: Lake, chosen: AlertFilter | None = None, *, since: datetime | None = None
     ) -> None:
-        if not has_meta(lake, "confirmations"):
-            raise LakeError(
-                "An earlier release wrote this lake.",
-                remedy="Run `fleetlake ingest` first, which upgrades it.",
-            )
         self._lake, self._chosen = lake, chosen or AlertFilter()
         self._earlier: list[NewAlert] = []
         self._last = Announced(_NONE, _NONE)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fleetlake.lake.connection import Lake, has_meta
+from fleetlake.lake.connection import Lake
 
 
 class EventKind(StrEnum):
@@ -73,9 +73,7 @@ def record_event(
 
 
 def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
-    """Return the events at or after `since`, oldest first; none from a lake without a trail yet."""
-    if not has_meta(lake, "events"):  # an earlier release wrote the lake
-        return []
+    """Return the events at or after `since`, oldest first."""
     found = lake.rows(
         "select rowid, happened_at, kind, actor, account_profile, endpoint, rows, summary, details "
         "from meta.events where happened_at >= coalesce(?, happened_at) order by rowid",
@@ -98,8 +96,6 @@ def this_user() -> str:
 
 def count_removals(lake: Lake) -> int:
     """Return how many events record removed rows: results computed from those rows are outdated."""
-    if not has_meta(lake, "events"):
-        return 0  # a lake that only earlier releases have written
     kinds = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
     [(count,)] = lake.rows(
         "SELECT count(*) FROM meta.events WHERE kind IN (SELECT unnest(?::varchar[]))",

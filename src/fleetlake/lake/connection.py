@@ -295,11 +295,9 @@ def _remedy(text: str) -> str:
     return "Run `fleetlake doctor`. Committed data is intact."
 
 
-def has_meta(lake: Lake, name: str, column: str | None = None) -> bool:
-    """Return whether a lake has a table of `meta`, with a column if one is named.
+def has_meta(lake: Lake, name: str) -> bool:
+    """Return whether a lake, as it was at some time, had a table of `meta`.
 
     Opening it for writing creates all of them.
     """
-    if not lake.is_read_only:
-        return True
-    return any(table == name and column in {None, own} for table, own in lake.meta_columns)
+    return not lake.is_read_only or name in {table for table, _ in lake.meta_columns}

@@ -15,7 +15,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.endpoints.relations import Thing
-from fleetlake.lake.connection import Lake, has_meta
+from fleetlake.lake.connection import Lake
 from fleetlake.text.word_windows import as_words, count_words, redact, redact_json
 
 _WORDS = "words"
@@ -79,9 +79,7 @@ def digest_of(key: str, kind: str, text: str) -> str:
 
 
 def read_tombstones(lake: Lake) -> Tombstones:
-    """Return the tombstones of a lake; one that only an older release has written has none."""
-    if not has_meta(lake, "tombstones"):
-        return Tombstones()
+    """Return the tombstones of a lake."""
     digests = lake.rows("select kind, digest from meta.tombstones")
     return Tombstones(_key(lake), frozenset(digests)) if digests else Tombstones()
 

@@ -32,7 +32,6 @@ from fleetlake.errors import (
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.current import listed_groups
 from fleetlake.lake.evolution.promote import replace_superseded
-from fleetlake.lake.evolution.promotions import settle_names
 from fleetlake.lake.retention_rules import require_rules
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake_address import DEMO_MARK
@@ -99,7 +98,7 @@ def ingest(
 
         def load_account(account: Settings) -> list[Outcome]:
             state = RunState(lake, account.profile)
-            _settle_promotions(state)
+            _replace_promoted(state)
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
             spared = (
                 spare_polls(lake, account.profile, named, now=machine_now()) if when_due else []
@@ -145,7 +144,7 @@ def backfill(
 
         def load_account(account: Settings) -> list[Outcome]:
             state = RunState(lake, account.profile)
-            _settle_promotions(state)
+            _replace_promoted(state)
             work = partial(
                 load_streams,
                 [endpoint],
@@ -267,12 +266,11 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
         return
 
 
-def _settle_promotions(state: RunState) -> None:
-    """Bring what earlier releases promoted into this release's form; most lakes have nothing."""
+def _replace_promoted(state: RunState) -> None:
+    """Replace promoted columns that this release has itself; most lakes have none."""
     with state.single_snapshot():
         has_promoted = bool(state.promotions)
     if has_promoted:
-        settle_names(state.lake)
         replace_superseded(state.lake)
 
 

@@ -13,7 +13,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable, StreamBusy
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.evolution.promotions import settle_names, with_promoted
+from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.loads import Attempt, Batch, Proof, RowParts
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.run_state import RunState
@@ -57,7 +57,6 @@ def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int
 
     If another process is loading or retrying a stream, its records remain and a warning is logged.
     """
-    settle_names(lake)
     kept = 0
     for name in sorted({record.endpoint for record in quarantined(lake, endpoint)}):
         try:

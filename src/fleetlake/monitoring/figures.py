@@ -187,29 +187,18 @@ def _published_at(settings: Settings) -> datetime | None:
 
 def _figures(lake: Lake, now: datetime) -> Figures:
     with lake.single_snapshot():
-        columns = _columns(lake)
         return Figures(
             measured_at=now,
-            calls=_calls(lake, columns["calls"]),
-            build=_last_build(lake) if "builds" in columns else None,
+            calls=_calls(lake),
+            build=_last_build(lake),
             storage=_storage(lake),
-            events=_events(lake) if "events" in columns else {},
+            events=_events(lake),
         )
 
 
-def _columns(lake: Lake) -> dict[str, set[str]]:
-    """Return the columns of each table of `meta`; an earlier release's lake lacks some."""
-    found: dict[str, set[str]] = {}
-    for table, column in lake.meta_columns:
-        found.setdefault(table, set()).add(column)
-    return found
-
-
-def _calls(lake: Lake, columns: set[str]) -> list[CallCounts]:
-    sums = [
-        f"coalesce(sum({name}), 0)::bigint" if name in columns else "0"
-        for name in ("calls", "refusals", "retries", "spared")
-    ]
+def _calls(lake: Lake) -> list[CallCounts]:
+    counts = ("calls", "refusals", "retries", "spared")
+    sums = [f"coalesce(sum({name}), 0)::bigint" for name in counts]
     found = lake.rows(
         f"select account_profile, endpoint, {', '.join(sums)} from meta.calls "
         "group by account_profile, endpoint order by all"

@@ -13,7 +13,6 @@ from fleetlake.endpoints import POLLED, PUSH_DESTINATIONS, PUSHED
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import has_lake
-from fleetlake.lake.connection import has_meta
 from fleetlake.receiving.journal_positions import read_positions
 from fleetlake.receiving.journal_table import (
     JournalDamaged,
@@ -136,8 +135,6 @@ class PushStatus:
 
 def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatus:
     """Return the status of pushed alerts in an open lake; `journal` is the journal's folder."""
-    if not has_meta(lake, "confirmations"):  # only earlier releases have written the lake
-        return _of_journal(journal, {})
     [(alerts, first, last)] = lake.rows(
         f"select count(*), min(received_at), max(received_at) from raw.{PUSHED.name}"
     )
@@ -185,8 +182,6 @@ def _unpushed(lake: Lake, first: datetime, now: datetime) -> int:
 
 def _spared_calls(lake: Lake) -> int:
     """Return the calls spared in the last day of this machine's clock."""
-    if not has_meta(lake, "calls", "spared"):
-        return 0
     [(count,)] = lake.rows(
         "select coalesce(sum(spared), 0)::bigint from meta.calls where started_at >= ?",
         [machine_now() - RECENT],
@@ -229,7 +224,6 @@ def require_whole_journal(settings: Settings) -> Waiting:
     positions: dict[str, Position] = {}
     if has_lake(settings.lake):
         with open_lake(settings.lake, read_only=True) as lake:
-            if has_meta(lake, "journal_positions"):
-                positions = read_positions(lake)
+            positions = read_positions(lake)
     require_whole(settings.push_journal, positions, is_full=True)
     return read_waiting(settings.push_journal, positions)

@@ -9,7 +9,6 @@ from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
-from fleetlake.lake.connection import has_meta
 from fleetlake.lake.current import fan_out_ids
 from fleetlake.lake.ducklake import bounds_in
 from fleetlake.lake.retention_rules import kept_from
@@ -129,7 +128,7 @@ class _AccountStatus:
         without_column = "(endpoint, member) not in (select (endpoint, member) from meta.promoted)"
         waiting = f"count(*) filter ({without_column})"
         self._drifted = self._by_endpoint(waiting, "schema_drift", grouped=True)
-        self._absent = self._absent_by_endpoint()
+        self._absent = self._by_endpoint("count(*)", "absent", grouped=True)
         self._capabilities = self._by_endpoint("is_available, reason", "capabilities")
         self._rows = _counts(lake, profile, endpoints)
         self._proven = all_proven_intervals(lake, profile, [e.name for e in endpoints])
@@ -145,12 +144,6 @@ class _AccountStatus:
             [self._profile],
         )
         return {name: tuple(values) for name, *values in rows}
-
-    def _absent_by_endpoint(self) -> dict[str, tuple[Any, ...]]:
-        """Return how many records are absent; lakes of older releases have no such table."""
-        if not has_meta(self._lake, "absent"):
-            return {}
-        return self._by_endpoint("count(*)", "absent", grouped=True)
 
     def status(self, endpoint: Endpoint) -> StreamStatus:
         """Return the status of one stream."""

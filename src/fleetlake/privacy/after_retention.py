@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
-from fleetlake.lake.connection import has_meta
 from fleetlake.lake.ducklake import tables_in
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built
@@ -88,9 +87,7 @@ def _last_full_build(lake: Lake) -> datetime | None:
 
 
 def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:
-    """Return the latest time in a table of meta, in UTC; None if an older release lacks it."""
-    if not has_meta(lake, table):
-        return None
+    """Return the latest time in a table of meta, in UTC."""
     [(moment,)] = lake.rows(f"select max({column}) from meta.{table} where {condition}")
     return moment.astimezone(UTC) if moment else None
 

@@ -36,12 +36,6 @@ def note_drift(state: RunState, endpoint: Endpoint, load_id: str, rows: pa.Table
         return
     lake, known = state.lake, state.drifted(endpoint)
     sent = {name: format_path([name]) for name in _names(lake, column)}
-    for name in sent.keys() & known - {*sent.values()}:
-        # An earlier release recorded plain names: there `a.b` would look like a path.
-        sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
-        state.forget(_TABLE)
-        lake.execute(sql, [format_path([name]), endpoint.name, name])
-        known.add(format_path([name]))
     new = {name: member for name, member in sent.items() if member not in known}
     if not new:
         return

@@ -30,7 +30,6 @@ from fleetlake.lake.evolution.promotions import (
     members,
     promoted_column,
     promotions,
-    settle_names,
     with_promoted,
     with_retyped,
 )
@@ -52,7 +51,6 @@ def promote(
     `_extra`. Raises: UsageError for an unknown member, or one that a column already holds in whole
     or in part; StreamBusy while the endpoint is being loaded.
     """
-    settle_names(lake)
     path = _find_path(lake, endpoint, member)
     with stream_lock(lake.path, endpoint.name):
         [endpoint] = with_promoted(lake, [endpoint])
@@ -78,7 +76,6 @@ def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
     also be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy
     while the endpoint is being loaded.
     """
-    settle_names(lake)
     with stream_lock(lake.path, endpoint.name):
         found = _find_promotion(promotions(lake, endpoint.name), endpoint, member)
         if found.column.name in {own.name for own in endpoint.columns if own.stored_as is None}:

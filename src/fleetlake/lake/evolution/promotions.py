@@ -4,22 +4,15 @@ A promoted member is then an ordinary column: it is read, compared and stored in
 promotions are a table of the lake, so every process that loads knows them.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_values import column_name, parse_path
+from fleetlake.lake.evolution.member_values import parse_path
 from fleetlake.lake.evolution.registry import registered_columns, with_registered
-from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.text.quoting import quoted
-
-logger = logging.getLogger(__name__)
 
 MEANING = "A member that the service added; promoted to a column in this lake."
 
@@ -42,27 +35,23 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
-    """A row of `meta.promoted`; `column_name` is None if an older release wrote it."""
+    """A row of `meta.promoted`."""
 
     endpoint: str
     member: str
     kind: Kind
     promoted_at: datetime
-    column_name: str | None
+    column_name: str
 
     @property
     def column(self) -> Column:
         """The member as a column."""
-        stored_as = self.column_name or Column(field=self.member, kind=self.kind, meaning="").name
-        return promoted_column(self.path, self.kind, stored_as)
+        return promoted_column(self.path, self.kind, self.column_name)
 
     @property
     def path(self) -> tuple[str, ...]:
         """The members that lead to the value."""
-        try:
-            return parse_path(self.member)
-        except ValueError:
-            return tuple(self.member.split("."))
+        return parse_path(self.member)
 
 
 def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column:
@@ -79,10 +68,9 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
 
 def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     """Return the promotions of one endpoint or of all, oldest first."""
-    # A lake that only an older release has written may lack the newest column.
     found = lake.rows(
-        "select endpoint, member, kind, promoted_at, "
-        "to_json(p)->>'column_name' from meta.promoted p order by promoted_at"
+        "select endpoint, member, kind, promoted_at, column_name from meta.promoted "
+        "order by promoted_at"
     )
     every = [
         Promotion(endpoint=of, member=member, kind=Kind(kind), promoted_at=at, column_name=name)
@@ -182,47 +170,3 @@ def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
         [endpoint],
     )
     return {name for (name,) in found}
-
-
-def settle_names(lake: Lake) -> None:
-    """Rename promoted columns whose names, given by an earlier release, break loads and SQL.
-
-    That release gave a column the exact name of its member. A stream that is being loaded is
-    skipped until the next time. Raises: LakeError.
-    """
-    unsettled = [one for one in promotions(lake) if one.column_name is None]
-    for one in unsettled:
-        try:
-            with stream_lock(lake.path, one.endpoint), commit_lock(lake.path):
-                _settle(lake, one)
-        except StreamBusy:
-            logger.debug("%s is being loaded; its columns are renamed later", one.endpoint)
-
-
-def _settle(lake: Lake, one: Promotion) -> None:
-    """Rename one column in a transaction; without a column, delete the promotion."""
-    held = columns_of_table(lake, one.endpoint)
-    old = one.column.name.lower()
-    own = {column.name for column in ENDPOINTS[one.endpoint].columns}
-    new = column_name(one.path, is_relation=one.kind is Kind.RELATION, taken=held - {old})
-    condition = "where endpoint = ? and member = ? and column_name is null"
-    with lake.transaction():
-        if old not in held:
-            lake.execute(f"delete from meta.promoted {condition}", [one.endpoint, one.member])
-            logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
-        else:
-            if old in own:  # this release defines a column of that name
-                new = old
-            if new != old:
-                sql = f"alter table raw.{quoted(one.endpoint)} rename column {quoted(old)}"
-                lake.execute(f"{sql} to {quoted(new)}")
-                logger.warning(
-                    "The column %s of raw.%s was renamed to %s: loads could not use its old name.",
-                    old,
-                    one.endpoint,
-                    new,
-                )
-            lake.execute(
-                f"update meta.promoted set column_name = ? {condition}",
-                [new, one.endpoint, one.member],
-            )
