@@ -53,6 +53,8 @@ class ResourceColumn:
     hidden: bool = False
 
 
+Columns = tuple[ResourceColumn, ...]
+
 EXACT = frozenset({"exact"})
 EXACT_IN = frozenset({"exact", "in"})
 RANGE = frozenset({"gt", "gte", "lt", "lte"})
@@ -71,6 +73,33 @@ flag = partial(ResourceColumn, ColumnKind.FLAG)
 time = partial(ResourceColumn, ColumnKind.TIME)
 uuid = partial(ResourceColumn, ColumnKind.UUID)
 json = partial(ResourceColumn, ColumnKind.JSON)
+
+
+def ordered(*columns: ResourceColumn) -> Columns:
+    """Return columns in the order in which the service writes them: by name."""
+    return tuple(sorted(columns, key=lambda one: one.name))
+
+
+def each(make: Callable[..., ResourceColumn], read: Callable[[str], Read], names: str) -> Columns:
+    """Return a column for each name; `read` makes its reader from the name."""
+    return tuple(make(name, read(name)) for name in names.split())
+
+
+def nulls(names: str) -> Columns:
+    """Return columns that are always null."""
+    return each(json, lambda _name: constant(None), names)
+
+
+def router(
+    row: str = "row", ops: frozenset[str] = EXACT_IN, *, hidden: bool = False
+) -> ResourceColumn:
+    """Return the relation to the router whose row number a block has under the name `row`."""
+    return relation("router", of_fleet("router_id", row), ops, to="routers", hidden=hidden)
+
+
+def of_fleet(name: str, row: str = "row") -> Read:
+    """Return a reader of a fact about the routers of a block."""
+    return lambda view, block: getattr(view.world.fleet, name)[block[row]]
 
 
 def values(name: str) -> Read:

@@ -10,8 +10,13 @@ import numpy as np
 from fleetsim.blocks import Array, Block
 from fleetsim.definition import Collection, Lists, Resource, SeriesRead
 from fleetsim.described.described_files import ALWAYS, DescribedList, read_described
-from fleetsim.described.described_records import DescribedRecords, Owners
-from fleetsim.described.described_values import Targets, is_nullable, value_columns
+from fleetsim.described.described_values import (
+    DescribedRecords,
+    Owners,
+    Targets,
+    is_nullable,
+    value_columns,
+)
 from fleetsim.identifiers import group_ids
 from fleetsim.rendering import records
 from fleetsim.resources import RESOURCES

@@ -9,7 +9,7 @@ from fleetsim import resource_columns as column
 from fleetsim.blocks import Block, attributes, once
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
-from fleetsim.resource_columns import EXACT_IN, constant
+from fleetsim.resource_columns import constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries
@@ -147,9 +147,7 @@ BATTERIES = Resource(
         column.integer("milliamps", _electric("milliamps")),
         column.integer("millivolts", _electric("millivolts")),
         column.address("resource_url", _ids, to="batteries"),
-        column.relation(
-            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
-        ),
+        column.router(),
         column.integer("rsoc", _rsoc),
         column.text("serial", _serial),
         column.text("status", _status),

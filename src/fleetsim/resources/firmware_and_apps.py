@@ -189,9 +189,7 @@ DEVICE_APP_STATES = Resource(
         column.time("created_at", lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE),
         column.id_("id", _number(70_001, 3), EXACT_IN),
         column.address("resource_url", _number(70_001, 3), to="device_app_states"),
-        column.relation(
-            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
-        ),
+        column.router(),
         column.text(
             "state",
             lambda _v, b: [

@@ -78,9 +78,7 @@ LOCATIONS = Resource(
             EXACT_IN,
         ),
         column.address("resource_url", lambda v, b: location_ids(v).of(b["row"]), to="locations"),
-        column.relation(
-            "router", lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN, to="routers"
-        ),
+        column.router(),
         column.time("updated_at", _updated_at, RANGE),
     ),
 )
@@ -186,38 +184,20 @@ HISTORICAL_LOCATIONS = Resource(
     per_device=True,
     ascending=True,
     one_of=("router",),
-    columns=(
-        column.relation(
-            "router",
-            lambda v, b: v.world.fleet.router_id[b["router"]],
-            EXACT,
-            to="routers",
-            hidden=True,
-        ),
-        column.real("accuracy", _of_track("accuracy")),
-        column.real("altitude", _of_track("altitude")),
+    columns=column.ordered(
+        column.router("router", EXACT, hidden=True),
+        *column.nulls("cinr ecio rfband_5g rsrp_5g rsrq_5g sinr_5g"),
+        *column.each(column.real, _of_track, "accuracy altitude latitude longitude mph"),
+        *column.each(column.real, _of_signal, "rsrp rsrq rssi sinr"),
+        column.real("dbm", _of_signal("rssi")),
+        column.integer("signal_percent", _of_signal("percent")),
         column.text("carrier_id", _carriers(CARRIER_IDS)),
-        column.json("cinr", constant(None)),
+        column.text("summary", _carriers(CARRIERS)),
         column.time("created_at", values("time"), frozenset({"gt", "lte"}), time_format="micros_z"),
         column.uuid("created_at_timeuuid", values("time"), frozenset({"gt"})),
-        column.real("dbm", _of_signal("rssi")),
-        column.json("ecio", constant(None)),
-        column.real("latitude", _of_track("latitude")),
-        column.real("longitude", _of_track("longitude")),
-        column.real("mph", _of_track("mph")),
         column.text(
             "net_device_name", lambda v, b: names_of(v, b["router"], _modem(v, b), b["time"])
         ),
         column.text("rfband", constant("Band 13")),
-        column.json("rfband_5g", constant(None)),
-        column.real("rsrp", _of_signal("rsrp")),
-        column.json("rsrp_5g", constant(None)),
-        column.real("rsrq", _of_signal("rsrq")),
-        column.json("rsrq_5g", constant(None)),
-        column.real("rssi", _of_signal("rssi")),
-        column.integer("signal_percent", _of_signal("percent")),
-        column.real("sinr", _of_signal("sinr")),
-        column.json("sinr_5g", constant(None)),
-        column.text("summary", _carriers(CARRIERS)),
     ),
 )

@@ -1,4 +1,4 @@
-"""net_device_metrics: the newest signal and traffic of each WAN interface."""
+"""net_device_metrics and net_device_health: the newest signal, traffic and health of interfaces."""
 
 from typing import Any
 
@@ -10,8 +10,14 @@ from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
 from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, Read, constant
 from fleetsim.resources.net_devices import is_modem, service_type, updated_at
-from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
-from fleetsim.units import NULL
+from fleetsim.resources.samples import (
+    SIGNAL_SAMPLES,
+    USAGE_SAMPLES,
+    is_seen,
+    modem_slots,
+    wan_slots,
+)
+from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 from fleetsim.world import World
 
@@ -68,34 +74,57 @@ METRICS = Resource(
     id_paging=True,
     order_by=("id", "update_ts"),
     expands=("net_device",),
-    columns=(
-        column.json("bmask_applied", constant(None)),
-        column.integer("bytes_in", _traffic("bytes_in")),
-        column.integer("bytes_out", _traffic("bytes_out")),
+    columns=column.ordered(
+        *column.nulls("bmask_applied cinr ecio"),
+        *column.each(column.integer, _traffic, "bytes_in bytes_out"),
+        *column.each(column.real, _signal, "dbm rsrp rsrp5g rsrp5g_highband rsrq rsrq5g"),
+        *column.each(column.real, _signal, "rsrq5g_highband rssi rssnr sinr sinr5g"),
+        column.real("sinr5g_highband", _signal("sinr5g_highband")),
+        column.integer("signal_strength", _signal("signal_percent")),
         column.text("cell_id", _cell("cell", 2**28)),
-        column.json("cinr", constant(None)),
-        column.real("dbm", _signal("dbm")),
-        column.json("ecio", constant(None)),
-        column.id_("id", _ids, ANY_ID),
         column.text("lac", _cell("lac", 2**16)),
+        column.text("tac", _cell("tac", 2**16)),
         column.text("mcc", constant("310")),
         column.text("mnc", _cell("mnc", 999)),
+        column.id_("id", _ids, ANY_ID),
         column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
         column.address("resource_url", _ids, to="net_device_metrics"),
-        column.real("rsrp", _signal("rsrp")),
-        column.real("rsrp5g", _signal("rsrp5g")),
-        column.real("rsrp5g_highband", _signal("rsrp5g_highband")),
-        column.real("rsrq", _signal("rsrq")),
-        column.real("rsrq5g", _signal("rsrq5g")),
-        column.real("rsrq5g_highband", _signal("rsrq5g_highband")),
-        column.real("rssi", _signal("rssi")),
-        column.real("rssnr", _signal("rssnr")),
         column.text("service_type", service_type, EXACT_IN),
-        column.integer("signal_strength", _signal("signal_percent")),
-        column.real("sinr", _signal("sinr")),
-        column.real("sinr5g", _signal("sinr5g")),
-        column.real("sinr5g_highband", _signal("sinr5g_highband")),
-        column.text("tac", _cell("tac", 2**16)),
         column.time("update_ts", updated_at, RANGE, time_format="micros_z"),
+    ),
+)
+
+
+_GRADES = np.array(["poor", "fair", "good", "excellent"], dtype=object)
+_BOUNDS = (30, 55, 80)
+
+
+def health_rows(view: View) -> Block:
+    """Return the modems of the caller's routers."""
+    block = metric_rows(view)
+    return block.take(np.flatnonzero(modem_slots(view.world, block["row"])))
+
+
+def _score(view: View, block: Block) -> Ints:
+    """Return 0 to 100: the strength of the newest signal."""
+    return np.asarray(METRICS.by_name["signal_strength"].read(view, block))
+
+
+NET_DEVICE_HEALTH = Resource(
+    name="net_device_health",
+    rows=health_rows,
+    id_paging=True,
+    order_by=("id",),
+    expands=("net_device",),
+    columns=(
+        column.text(
+            "cellular_health_category",
+            lambda v, b: _GRADES[np.searchsorted(_BOUNDS, _score(v, b), side="right")],
+            EXACT_IN,
+        ),
+        column.integer("cellular_health_score", _score),
+        column.id_("id", _ids, ANY_ID),
+        column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
+        column.address("resource_url", _ids, to="net_device_health"),
     ),
 )

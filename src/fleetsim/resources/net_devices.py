@@ -203,11 +203,10 @@ def _addresses(view: View, block: Block) -> list[str | None]:
     ]
 
 
-_NONE = constant(None)
 _EMPTY = (
-    "bsid", "channel", "esn", "ipv6_address", "meid", "mn_ha_spi", "mn_ha_ss", "nai", "prlv",
-    "rfchannel", "rxchannel", "ssid", "txchannel", "wimax_realm",
-)  # fmt: skip
+    "bsid channel esn ipv6_address meid mn_ha_spi mn_ha_ss nai prlv rfchannel rxchannel ssid "
+    "txchannel wimax_realm"
+)
 """Fields of radio generations that this fleet does not use; null, as in the live service."""
 
 _FIELDS: tuple[ResourceColumn, ...] = (
@@ -261,7 +260,7 @@ _FIELDS: tuple[ResourceColumn, ...] = (
     column.real("uptime", _uptime),
     column.text("ver_pkg", _modem_only("01.14.22.00_GENERIC")),
     column.text("version", _modem_only("1.0")),
-    *(column.json(name, _NONE) for name in _EMPTY),
+    *column.nulls(_EMPTY),
 )  # fmt: skip
 
 NET_DEVICES = Resource(
@@ -270,5 +269,5 @@ NET_DEVICES = Resource(
     id_paging=True,
     order_by=("id", "updated_at"),
     expands=("account", "router"),
-    columns=tuple(sorted(_FIELDS, key=lambda field: field.name)),
+    columns=column.ordered(*_FIELDS),
 )

@@ -18,9 +18,8 @@ from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
 from fleetsim.resources.battery_reports import BATTERIES
 from fleetsim.resources.configurations import CONFIGURATIONS, ROUTER_LANS
 from fleetsim.resources.failovers import FAILOVERS
-from fleetsim.resources.health import NET_DEVICE_HEALTH
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
-from fleetsim.resources.metrics import METRICS
+from fleetsim.resources.metrics import METRICS, NET_DEVICE_HEALTH
 from fleetsim.resources.net_devices import NET_DEVICES
 from fleetsim.resources.router_series import ROUTER_LOGS, STATE_SAMPLES, STREAM_USAGE_SAMPLES
 from fleetsim.resources.routers import ROUTERS

@@ -134,9 +134,7 @@ def _period(stream: str) -> ResourceColumn:
     return column.real("period", read)
 
 
-_ROUTER = column.relation(
-    "router", lambda v, b: v.world.fleet.router_id[b["router"]], EXACT_IN, to="routers"
-)
+_ROUTER = column.router("router")
 
 STATE_SAMPLES = Resource(
     name="router_state_samples",

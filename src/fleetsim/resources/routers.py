@@ -1,5 +1,6 @@
 """routers: all routers and their present state."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, group_ids, one_in
 from fleetsim.organisation import PRODUCTS
 from fleetsim.places import REGIONS
-from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, RANGE, Read, constant
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, RANGE, Read, constant, of_fleet
 from fleetsim.resources.accounts import PRODUCT_IDS, account_ids
 from fleetsim.resources.alert_texts import mac_address
 from fleetsim.units import DAY, NULL, SECOND, Flags, Ints
@@ -67,10 +68,6 @@ def has_location(view: View, router: Ints) -> Flags:
     """Return which routers have a location: all with GNSS, and most others, set by hand."""
     unlocated = view.world.draws.chance(_UNLOCATED, "unlocated", router)
     return np.asarray(view.world.fleet.has_gnss[router] | ~unlocated)
-
-
-def _fleet(field: str) -> Read:
-    return lambda view, block: getattr(view.world.fleet, field)[block["row"]]
 
 
 def names(view: View, router: Ints, instant: Ints) -> list[str]:
@@ -145,108 +142,84 @@ def upgrade_pending(view: View, row: Ints) -> Flags:
     return view.world.draws.chance(0.3, "old-firmware", row)
 
 
+def _actual_firmware(view: View, block: Block) -> Ints:
+    return firmware_ids(_product(view, block), newest=~upgrade_pending(view, block["row"]))
+
+
+def _groups(view: View, block: Block) -> Ints:
+    now = np.full(len(block), view.now)
+    return group_ids(view.world.fleet.belonging.group_at(block["row"], now))
+
+
+def _macs(view: View, block: Block) -> list[str]:
+    return [mac_address(i, 0) for i in view.world.fleet.hardware_id[block["row"]].tolist()]
+
+
+def _by_row(value: Callable[[int], str | None]) -> Read:
+    return lambda _view, block: [value(row) for row in block["row"].tolist()]
+
+
+def _of_product(attribute: str) -> Read:
+    return lambda v, b: [getattr(PRODUCTS[p], attribute) for p in _product(v, b).tolist()]
+
+
+_product, _region = of_fleet("product"), of_fleet("region")
+
 ROUTERS = Resource(
     name="routers",
     rows=router_rows,
     id_paging=True,
     order_by=("id", "name", "updated_at", "state_updated_at"),
     expands=(
-        "account",
-        "group",
-        "product",
-        "last_known_location",
-        "actual_firmware",
-        "target_firmware",
-        "configuration_manager",
+        *("account", "group", "product", "last_known_location"),
+        *("actual_firmware", "target_firmware", "configuration_manager"),
     ),
-    columns=(
+    columns=column.ordered(
+        column.id_("id", of_fleet("router_id"), ANY_ID),
+        column.address("resource_url", of_fleet("router_id"), to="routers"),
         column.relation("account", lambda v, b: account_ids(v, b["row"]), EXACT_IN, to="accounts"),
+        column.relation("group", _groups, EXACT_IN | {"isnull"}, to="groups"),
         column.relation(
-            "actual_firmware",
-            lambda v, b: firmware_ids(
-                v.world.fleet.product[b["row"]], newest=~upgrade_pending(v, b["row"])
-            ),
-            EXACT_IN,
-            to="firmwares",
+            "product", lambda v, b: PRODUCT_IDS[_product(v, b)], EXACT_IN, to="products"
         ),
-        column.text(
-            "asset_id",
-            lambda _v, b: [f"A-{row:06d}" if row % 2 else None for row in b["row"].tolist()],
-            EXACT_IN,
-        ),
-        column.text("config_status", _config_status, EXACT_IN),
+        column.relation("actual_firmware", _actual_firmware, EXACT_IN, to="firmwares"),
         column.relation(
-            "configuration_manager", _fleet("router_id"), to="routers", part="configuration_manager"
-        ),
-        column.time("created_at", _fleet("installed_at"), RANGE, time_format="seconds_offset"),
-        column.text(
-            "custom1",
-            lambda _v, b: [f"route-{row % 40}" if row % 4 else None for row in b["row"].tolist()],
-            EXACT_IN,
-        ),
-        column.text("custom2", constant(None), EXACT_IN),
-        column.text("description", _description, EXACT_IN),
-        column.text(
-            "device_type",
-            lambda v, b: [
-                PRODUCTS[p].device_type for p in v.world.fleet.product[b["row"]].tolist()
-            ],
-            EXACT_IN,
-        ),
-        column.text(
-            "full_product_name",
-            lambda v, b: [PRODUCTS[p].name for p in v.world.fleet.product[b["row"]].tolist()],
-            EXACT_IN,
+            "target_firmware", lambda v, b: firmware_ids(_product(v, b)), EXACT_IN, to="firmwares"
         ),
         column.relation(
-            "group",
-            lambda v, b: group_ids(
-                v.world.fleet.belonging.group_at(b["row"], np.full(len(b), v.now))
-            ),
-            EXACT_IN | {"isnull"},
-            to="groups",
+            "configuration_manager",
+            of_fleet("router_id"),
+            to="routers",
+            part="configuration_manager",
         ),
-        column.id_("id", _fleet("router_id"), ANY_ID),
-        column.text("ipv4_address", _address, EXACT_IN),
-        column.relation("lans", _fleet("router_id"), to="routers", part="lans"),
+        column.relation("lans", of_fleet("router_id"), to="routers", part="lans"),
         column.relation(
             "last_known_location",
             lambda v, b: np.where(has_location(v, b["row"]), location_ids(v).of(b["row"]), NULL),
             to="locations",
         ),
-        column.text(
-            "locality",
-            lambda v, b: [REGIONS[r].zone for r in v.world.fleet.region[b["row"]].tolist()],
-        ),
-        column.text(
-            "mac",
-            lambda v, b: [mac_address(i, 0) for i in v.world.fleet.hardware_id[b["row"]].tolist()],
-            EXACT_IN,
-        ),
-        column.text("name", lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN),
         column.relation(
             "overlay_network_binding",
             lambda v, b: np.where(b["row"] % 3, v.world.fleet.router_id[b["row"]] + 7, NULL),
             to="overlay_network_bindings",
         ),
-        column.relation(
-            "product",
-            lambda v, b: PRODUCT_IDS[v.world.fleet.product[b["row"]]],
-            EXACT_IN,
-            to="products",
-        ),
-        column.flag("reboot_required", lambda _v, b: one_in(b["row"], 53, 11), EXACT),
-        column.address("resource_url", _fleet("router_id"), to="routers"),
+        column.text("asset_id", _by_row(lambda n: f"A-{n:06d}" if n % 2 else None), EXACT_IN),
+        column.text("custom1", _by_row(lambda n: f"route-{n % 40}" if n % 4 else None), EXACT_IN),
+        column.text("custom2", constant(None), EXACT_IN),
+        column.text("description", _description, EXACT_IN),
+        column.text("config_status", _config_status, EXACT_IN),
+        column.text("device_type", _of_product("device_type"), EXACT_IN),
+        column.text("full_product_name", _of_product("name"), EXACT_IN),
+        column.text("ipv4_address", _address, EXACT_IN),
+        column.text("locality", lambda v, b: [REGIONS[r].zone for r in _region(v, b).tolist()]),
+        column.text("mac", _macs, EXACT_IN),
+        column.text("name", lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN),
         column.text("serial_number", lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
         column.text("state", states, EXACT_IN),
-        column.time("state_updated_at", lambda v, b: totals(v, b).state_changed_at, RANGE),
-        column.relation(
-            "target_firmware",
-            lambda v, b: firmware_ids(v.world.fleet.product[b["row"]]),
-            EXACT_IN,
-            to="firmwares",
-        ),
-        column.time("updated_at", updated_at, RANGE),
+        column.flag("reboot_required", lambda _v, b: one_in(b["row"], 53, 11), EXACT),
         column.flag("upgrade_pending", lambda v, b: upgrade_pending(v, b["row"]), EXACT),
+        column.time("created_at", of_fleet("installed_at"), RANGE, time_format="seconds_offset"),
+        column.time("state_updated_at", lambda v, b: totals(v, b).state_changed_at, RANGE),
+        column.time("updated_at", updated_at, RANGE),
     ),
 )

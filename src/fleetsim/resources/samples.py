@@ -9,7 +9,7 @@ from fleetsim.blocks import Block, attributes, once
 from fleetsim.definition import Resource, Series, SeriesRead
 from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import ROOT
-from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, ResourceColumn, constant, values
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, ResourceColumn, values
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import Flags, Ints, Reals
 from fleetsim.view import View
@@ -226,24 +226,20 @@ SIGNAL_SAMPLES = Resource(
     per_device=True,
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
-    columns=(
-        column.json("cinr", constant(None)),
+    columns=column.ordered(
         *_TIMES,
-        column.real("dbm", _measured("rssi")),
-        column.json("ecio", constant(None)),
         _NET_DEVICE,
-        column.real("rsrp", _measured("rsrp")),
-        column.real("rsrp5g", _fifth("rsrp", -4.0)),
-        column.real("rsrp5g_highband", _fifth("rsrp", -9.0, of=HIGH_BAND)),
-        column.real("rsrq", _measured("rsrq")),
-        column.real("rsrq5g", _fifth("rsrq", -1.0)),
-        column.real("rsrq5g_highband", _fifth("rsrq", -2.0, of=HIGH_BAND)),
-        column.real("rssi", _measured("rssi")),
+        _UPTIME,
+        *column.nulls("cinr ecio"),
+        *column.each(column.real, _measured, "rsrp rsrq rssi sinr"),
+        column.real("dbm", _measured("rssi")),
         column.real("rssnr", _measured("sinr")),
         column.integer("signal_percent", _measured("percent")),
-        column.real("sinr", _measured("sinr")),
+        column.real("rsrp5g", _fifth("rsrp", -4.0)),
+        column.real("rsrp5g_highband", _fifth("rsrp", -9.0, of=HIGH_BAND)),
+        column.real("rsrq5g", _fifth("rsrq", -1.0)),
+        column.real("rsrq5g_highband", _fifth("rsrq", -2.0, of=HIGH_BAND)),
         column.real("sinr5g", _fifth("sinr", -2.0)),
         column.real("sinr5g_highband", _fifth("sinr", 3.0, of=HIGH_BAND)),
-        _UPTIME,
     ),
 )
