@@ -13,11 +13,8 @@ from fleetlake.monitoring.doctor import run_checks
 from fleetlake.receiving.push_secrets import PushSecrets, misnamed_signature
 from fleetlake.settings import Settings, VendorWords, load_settings
 from fleetlake.settings.vendor_words import (
-    ALERT_TYPES,
-    ALTERNATE,
     HEADERS,
     KEY_HEADERS,
-    OBJECT_TYPES,
 )
 from fleetsim.activity_types import OBJECT_TYPES as CONTRACT_OBJECT_TYPES
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
@@ -56,13 +53,6 @@ def refusal(table: str) -> str:
     with pytest.raises(SettingsError) as failure:
         load_settings()
     return str(failure.value)
-
-
-def test_every_name_of_the_contract_that_a_vendor_may_write_otherwise_is_a_word():
-    plain = {name for name in CONTRACT_ALERT_TYPES if not name.startswith(ALTERNATE)}
-
-    assert plain == ALERT_TYPES
-    assert set(CONTRACT_OBJECT_TYPES) == OBJECT_TYPES
 
 
 def test_words_come_from_the_settings_file():

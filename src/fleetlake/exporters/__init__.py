@@ -1,14 +1,15 @@
 """Exports of the lake's tables to other databases and file formats.
 
 To add a target, write a module with `open_target(address)`, which returns an `Exporter`
-(contract.py), and add a row here. Make its driver an optional extra of the package. A package of
-its own names its `Target` as an entry point instead.
+(contract.py), and add a row to targets.csv. Make its driver an optional extra of the package. A
+package of its own names its `Target` as an entry point instead.
 """
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from fleetlake.errors import SettingsError
+from fleetlake.text.tables_beside import rows_beside
 
 ENTRY_POINTS = "fleetlake.exporters"
 """The group of the entry points that name targets of other packages."""
@@ -33,75 +34,13 @@ class Target:
     has_geometry: bool = False
 
 
-TARGETS = {
-    target.name: target
-    for target in (
-        Target(
-            name="parquet",
-            about="Parquet files in a folder or an object store",
-            module=".files",
-            address="data/exports/parquet",
-            option="parquet",
-        ),
-        Target(
-            name="csv",
-            about="CSV files in a folder or an object store",
-            module=".files",
-            address="data/exports/csv",
-            option="csv",
-        ),
-        Target(
-            name="jsonl",
-            about="JSON lines files in a folder or an object store",
-            module=".files",
-            address="data/exports/jsonl",
-            option="jsonl",
-        ),
-        Target(
-            name="geoparquet",
-            about="GeoParquet files for maps: points, trip lines and coverage cells",
-            module=".files",
-            address="data/exports/geoparquet",
-            option="geoparquet",
-            has_geometry=True,
-        ),
-        Target(
-            name="delta",
-            about="Delta Lake tables, for Spark and similar engines",
-            module=".delta",
-            extra="delta",
-            address="data/exports/delta",
-        ),
-        Target(
-            name="iceberg",
-            about="Iceberg tables with a SQL catalog, or any catalog that pyiceberg supports",
-            module=".iceberg",
-            extra="iceberg",
-            address="data/exports/iceberg",
-        ),
-        Target(
-            name="postgres",
-            about="PostgreSQL",
-            module=".postgres",
-            extra="postgres",
-            example="postgresql://user:password@host/database",
-        ),
-        Target(
-            name="snowflake",
-            about="Snowflake (not tested against the live service)",
-            module=".snowflake",
-            extra="snowflake",
-            example="user:password@account/database/schema?warehouse=name",
-        ),
-        Target(
-            name="bigquery",
-            about="BigQuery (not tested against the live service)",
-            module=".bigquery",
-            extra="bigquery",
-            example="bigquery://project/dataset?credentials=key.json",
-        ),
-    )
-}
+def _target(row: dict[str, str]) -> Target:
+    given = {name: text for name, text in row.items() if text}
+    return Target(has_geometry=bool(given.pop("has_geometry", "")), **given)
+
+
+TARGETS = {row["name"]: _target(row) for row in rows_beside(__file__, "targets.csv")}
+"""The targets by name, as `targets.csv` describes them."""
 
 
 def plugin_names() -> list[str]:

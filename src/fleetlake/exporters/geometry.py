@@ -7,12 +7,12 @@ parts of a MULTILINESTRING, as RFC 7946 asks, so that no map draws it around the
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from fleetlake.exporters.changes import Source
 from fleetlake.lake import Lake
 from fleetlake.marts.sql_project import variable
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import text_beside
 
 GEOMETRY = "geometry"
 
@@ -21,7 +21,7 @@ _CELL = ("cell_latitude_deg", "cell_longitude_deg")
 _TRACK = "location_track_points"
 _ENDS = ("start_latitude_deg", "start_longitude_deg", "end_latitude_deg", "end_longitude_deg")
 
-_TRIP_LINES = Path(__file__).with_name("trip_lines.sql").read_text("utf-8")
+_TRIP_LINES = text_beside(__file__, "trip_lines.sql")
 _TRIP_LINE = "(SELECT line FROM trip_lines WHERE of_router_id = router_id AND of_trip_id = trip_id)"
 
 

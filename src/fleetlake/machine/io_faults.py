@@ -5,44 +5,25 @@ is whole. So before a file counts as damaged, its file system is asked for free 
 inodes and rights, by writing a little to an unnamed file.
 """
 
+import errno
 import os
 import re
 import shutil
-from collections.abc import Callable
-from errno import (
-    EACCES,
-    EAGAIN,
-    EDQUOT,
-    EFBIG,
-    EMFILE,
-    ENAMETOOLONG,
-    ENFILE,
-    ENOMEM,
-    ENOSPC,
-    EPERM,
-    EROFS,
-)
+from errno import EACCES, ENOMEM, ENOSPC, EPERM
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from fleetlake.errors import FleetlakeError, LakeError, OutputLost, SettingsError
+from fleetlake.text.tables_beside import rows_beside
 from fleetlake.text.wording import size_in_words
 
-_SIGNS = {
-    "no space left": ENOSPC,
-    "database or disk is full": ENOSPC,
-    "disk quota": EDQUOT,
-    "file too large": EFBIG,
-    "file name too long": ENAMETOOLONG,
-    "read-only file system": EROFS,
-    "permission denied": EACCES,
-    "operation not permitted": EPERM,
-    "too many open files": EMFILE,
-    "start new thread": EAGAIN,
-    "resource temporarily unavailable": EAGAIN,
-    "cannot allocate memory": ENOMEM,
-}
-"""What the messages of DuckDB, SQLite, Arrow and Python say, and the system's error behind it."""
+_ROWS = {row["errors"]: row for row in rows_beside(__file__, "io_faults.csv")}
+"""The faults by the system's errors: what is said of them, and `signs` of them in messages of
+DuckDB, SQLite, Arrow and Python."""
+
+_FAULTS = {getattr(errno, name): row for row in _ROWS.values() for name in row["errors"].split()}
+_NO_INODES = _ROWS[""]
+_SIGNS = {sign: code for code, row in _FAULTS.items() for sign in row["signs"].split("|") if sign}
 
 _OPENING = ("disk i/o error", "unable to open database file", "readonly database")
 """What SQLite says of a file that it cannot open or lock, whatever prevents that."""
@@ -50,7 +31,7 @@ _OPENING = ("disk i/o error", "unable to open database file", "readonly database
 _UNCLEAR = (*_OPENING, "input/output error", "io error", "malformed", "not a database")
 """Messages that may stand for damage, or for one of the system's errors."""
 
-_NO_ROOM = frozenset({ENOSPC, EDQUOT})
+_NO_ROOM = frozenset({ENOSPC, errno.EDQUOT})
 
 _NAMED = re.compile(r"[\"'](/[^\"']+)[\"']")
 _PROBE_BYTES = 256 * 1024
@@ -72,7 +53,7 @@ def io_fault(error: BaseException | str, place: Path | None = None) -> Fleetlake
             code = None  # a reader needs no right to write
     if code is None and isinstance(error, MemoryError):
         code = ENOMEM
-    return _FAULTS[code](_shown(at, place)) if code in _FAULTS else None
+    return _in_words(code, _shown(at, place)) if code in _FAULTS else None
 
 
 def refuse_io_fault(error: BaseException) -> None:
@@ -105,99 +86,21 @@ def output_lost(what: str, file: Path, error: OSError, *, otherwise: str) -> Out
     )
 
 
-def _full(at: Path | None) -> LakeError:
-    return LakeError(
-        f"The disk of {at} is full." if at else "A disk is full.",
-        remedy=f"Free some space and run again{_free_space(at)}. Committed data is intact.",
-    )
+def _in_words(code: int | None, at: Path | None) -> FleetlakeError:
+    row = _NO_INODES if code == ENOSPC and _lacks_inodes(at) else _FAULTS[code]
+    words = {word: f" {word} {at}" if at else "" for word in ("of", "at", "to")}
+    words |= {"path": f"{str(at)[:60]}… " if at else "", "more_files": MORE_FILES}
+    words["free"] = _free_space(at) if code == ENOSPC else ""
+    kind = SettingsError if row["kind"] == "settings" else LakeError
+    return kind(row["what"].format(**words), remedy=row["remedy"].format(**words))
 
 
-def _no_space(at: Path | None) -> LakeError:
-    """Return the error for a file system without room for another block, or another file."""
-    if at is not None:
-        found = os.statvfs(_existing_folder(at))
-        if found.f_files and not found.f_favail and found.f_bavail:
-            return LakeError(
-                f"The file system of {at} is full: it has no room for another file (inode).",
-                remedy="Remove files that are not needed there and run again; `df -i` shows how "
-                "many are left. Committed data is intact.",
-            )
-    return _full(at)
-
-
-def _no_quota(at: Path | None) -> LakeError:
-    return LakeError(
-        f"The disk quota of this user{_of(at, 'at')} is used up.",
-        remedy="Remove files of this user there, or ask for a larger quota, and run again. "
-        "Committed data is intact.",
-    )
-
-
-def _too_long(at: Path | None) -> LakeError:
-    return LakeError(
-        f"A file{_of(at)} reached the size limit of this process or of its file system.",
-        remedy="Raise the limit (`ulimit -f unlimited`) and run again. Committed data is intact.",
-    )
-
-
-def _long_name(at: Path | None) -> SettingsError:
-    return SettingsError(
-        f"The path {f'{str(at)[:60]}… ' if at else ''}is longer than the file system allows.",
-        remedy="Choose a shorter path.",
-    )
-
-
-def _read_only(at: Path | None) -> LakeError:
-    return LakeError(
-        f"The file system{_of(at)} is read-only.",
-        remedy="Mount it for writing and run again. Linux also mounts a failing disk read-only: "
-        "`dmesg` says so. Committed data is intact.",
-    )
-
-
-def _refused(at: Path | None) -> LakeError:
-    return LakeError(
-        f"The operating system refused this user access{_of(at, 'to')}.",
-        remedy="Make it readable and writable for this user, and run again. Committed data is "
-        "intact.",
-    )
-
-
-def _no_files(_: Path | None) -> SettingsError:
-    return SettingsError(
-        "This process has reached its limit of open files.", remedy=f"{MORE_FILES}, and run again."
-    )
-
-
-def _no_processes(_: Path | None) -> SettingsError:
-    return SettingsError(
-        "The operating system does not start another thread or process for this user.",
-        remedy="End other processes, or raise the limit (`ulimit -u`, TasksMax of systemd, the "
-        "pids limit of a container), and run again. Committed data is intact.",
-    )
-
-
-def _no_memory(_: Path | None) -> SettingsError:
-    return SettingsError(
-        "This process ran out of memory.",
-        remedy="End other processes, or raise the memory limit (`ulimit -v`, the memory limit of "
-        "a container), and run again. Committed data is intact.",
-    )
-
-
-_FAULTS: dict[int | None, Callable[[Path | None], FleetlakeError]] = {
-    ENOSPC: _no_space,
-    EDQUOT: _no_quota,
-    EFBIG: _too_long,
-    ENAMETOOLONG: _long_name,
-    EROFS: _read_only,
-    EACCES: _refused,
-    EPERM: _refused,
-    EMFILE: _no_files,
-    ENFILE: _no_files,
-    EAGAIN: _no_processes,
-    ENOMEM: _no_memory,
-}
+def _lacks_inodes(at: Path | None) -> bool:
+    """Return whether a file system has room for another block, but not for another file."""
+    if at is None:
+        return False
+    found = os.statvfs(_existing_folder(at))
+    return bool(found.f_files and not found.f_favail and found.f_bavail)
 
 
 def _code(error: BaseException | str) -> int | None:
@@ -247,7 +150,3 @@ def _free_space(at: Path | None) -> str:
         return ""
     usage = shutil.disk_usage(_existing_folder(at))
     return f": {size_in_words(usage.free)} of {size_in_words(usage.total)} are free"
-
-
-def _of(at: Path | None, word: str = "of") -> str:
-    return f" {word} {at}" if at else ""

@@ -66,6 +66,7 @@ from fleetlake.publishing.snapshot_folders import (
 )
 from fleetlake.settings import DAY_ROWS
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.tables_beside import text_beside
 
 DAYS = 35
 """Days that are described, the last of them being the day of the newest proven range."""
@@ -83,7 +84,7 @@ def calls_by_day(lake: Lake) -> list[dict[str, Any]]:
 
 def _as_objects(query: str, lake: Lake) -> list[dict[str, Any]]:
     """Return the rows of the query in the file of that name."""
-    sql = Path(__file__).with_name(f"{query}.sql").read_text("utf-8")
+    sql = text_beside(__file__, f"{query}.sql")
     result = lake.execute(sql, {"days": DAYS})
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

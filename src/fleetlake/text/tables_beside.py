@@ -1,4 +1,4 @@
-"""Tables of data that stand in CSV files beside the module that reads them."""
+"""Tables of data, and SQL, that stand in files beside the module that reads them."""
 
 import csv
 from pathlib import Path
@@ -6,5 +6,14 @@ from pathlib import Path
 
 def rows_beside(module: str, name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file in the folder of a module, which gives its `__file__`."""
-    text = Path(module).with_name(name).read_text(encoding="utf-8")
-    return [*csv.DictReader(text.splitlines())]
+    return [*csv.DictReader(lines_beside(module, name))]
+
+
+def lines_beside(module: str, name: str) -> list[str]:
+    """Return the lines of a file in the folder of a module."""
+    return text_beside(module, name).splitlines()
+
+
+def text_beside(module: str, name: str) -> str:
+    """Return the text of a file in the folder of a module."""
+    return Path(module).with_name(name).read_text(encoding="utf-8")
