@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-from fleetlake.dashboard.report_files import (
+from fleetlake.dashboard.report import (
     KEEP,
     reports_folder,
     write_dated_report,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.dashboard.report_files import NEWEST
+from fleetlake.dashboard.report import NEWEST
 from fleetlake.errors import ExportFailed
 from fleetlake.privacy import erase as erasing
 from fleetlake.privacy.copies import earlier_backups

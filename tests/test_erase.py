@@ -16,7 +16,7 @@ from fleetlake.care.backups.backup import back_up
 from fleetlake.care.integrity.rebuild import rebuild_catalog
 from fleetlake.care.maintenance import maintain
 from fleetlake.cli import app
-from fleetlake.dashboard.report_files import NEWEST
+from fleetlake.dashboard.report import NEWEST
 from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns

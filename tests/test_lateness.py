@@ -71,7 +71,7 @@ def test_loads_that_are_never_completed_leave_no_late_record_behind(
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
     with monkeypatch.context() as patch:
         # Each commits what it read, but none completes its read.
-        patch.setattr("fleetlake.loading.event_streams._end_of", lambda *_: None)
+        patch.setattr("fleetlake.loading.stream_loads._end_of", lambda *_: None)
         for wait in [timedelta(minutes=12)] * 5 + [timedelta(hours=30)]:
             sim.ingest(SAMPLES.name)
             missed = lost(sim, now - LATE_BY - SETTLE)

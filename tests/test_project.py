@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.cli.init import write_project
 from fleetlake.cli.prefect.deployments import read_deployments
-from fleetlake.dashboard.report_files import NEWEST
+from fleetlake.dashboard.report import NEWEST
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import address_of

@@ -20,8 +20,8 @@ from fleetlake.lake import loads
 from fleetlake.lake.loads import Batch, Committed, Proof, Whole
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
-from fleetlake.loading.event_streams import first_expired
 from fleetlake.loading.load_plan import LoadPlan
+from fleetlake.loading.stream_loads import first_expired
 from fleetlake.loading.writer import ListPages, Writer, write_list
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.walks import Reading

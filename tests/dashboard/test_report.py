@@ -9,12 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app as commands
-from fleetlake.dashboard import report_files
+from fleetlake.dashboard import report as report_files
 from fleetlake.dashboard.open_snapshots import PublishedSnapshot
 from fleetlake.dashboard.panels import dashboard_pages
-from fleetlake.dashboard.report import Report, bundled, read_report
-from fleetlake.dashboard.report_files import (
+from fleetlake.dashboard.report import (
+    Report,
+    bundled,
     dated_reports,
+    read_report,
     remove_reports,
     write_dated_report,
     write_newest_report,

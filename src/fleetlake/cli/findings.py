@@ -171,7 +171,7 @@ def windows(output: FormatOption = OutputFormat.TABLE) -> None:
     """List the maintenance windows: when each is next, and the findings that it covers now."""
     from fleetlake.lake import open_lake
     from fleetlake.marts.findings import read_findings
-    from fleetlake.notifying.planned import covered
+    from fleetlake.notifying.notify import covered
     from fleetlake.settings import load_settings
 
     settings = load_settings()

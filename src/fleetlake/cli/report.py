@@ -25,8 +25,7 @@ def report(
     The first page says what changed since the period before; an appendix has the panels that need
     no choice of a device. It is of the newest published snapshot. For a PDF, print it.
     """
-    from fleetlake.dashboard.report import read_report
-    from fleetlake.dashboard.report_files import write_report
+    from fleetlake.dashboard.report import read_report, write_report
     from fleetlake.publishing.snapshot_folders import published_folder
     from fleetlake.settings import load_settings
 

@@ -43,11 +43,10 @@ from fleetlake.lake.watermarks import (
     never_read,
     newest_event,
 )
-from fleetlake.loading.event_streams import load_events
 from fleetlake.loading.load_plan import BulkList
 from fleetlake.loading.outcome import Outcome, StreamRead
 from fleetlake.loading.run import LakeThread, Run, Scope, Watcher, service_now
-from fleetlake.loading.snapshots import list_shrank, load_snapshot
+from fleetlake.loading.stream_loads import list_shrank, load_events, load_snapshot
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.client import Client
 from fleetlake.service.clock import Clock, skew_in_words

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,10 +11,22 @@ from pydantic import SecretStr
 
 from fleetlake.errors import NotTold, SettingsError
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.ducklake import columns_in
 from fleetlake.lake.locks import notify_lock
-from fleetlake.notifying.planned import snooze_planned
-from fleetlake.notifying.untold import FindingMessage, record, record_sent, unfinished, untold
+from fleetlake.marts.finding_states import MOST_AT_ONCE, FindingState, FindingStep, NewStep
+from fleetlake.marts.findings import read_findings, read_steps, take_step
+from fleetlake.marts.named_places import places_file, read_places
+from fleetlake.notifying.untold import (
+    FindingMessage,
+    is_of_groups,
+    parts_of,
+    record,
+    record_sent,
+    unfinished,
+    untold,
+)
 from fleetlake.settings import Settings
+from fleetlake.settings.maintenance_window import MaintenanceWindow
 from fleetlake.settings.notify_rule import NotifyRule, Severity
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import without_secrets
@@ -167,3 +179,54 @@ def _sender(place: str, url: SecretStr) -> tuple[Any, Any]:
             "slack://…, json://host/path. docs/how-to/notify.md has more.",
         )
     return apprise, sender
+
+
+def snooze_planned(lake: Lake, windows: Mapping[str, MaintenanceWindow]) -> int:
+    """Snooze the open findings that lie in a window, by the time of the data; return how many.
+
+    One that a person opens again stays open. Raises: LakeError if the marts were never built, and
+    BuildFailed if the project's file of places has wrong rows.
+    """
+    if not windows:
+        return 0
+    found = read_findings(lake, state=FindingState.OPEN)
+    snoozed = 0
+    for name, window in windows.items():
+        end = window.end_of(found[0]["as_of_at"]) if found else None
+        if end is None:
+            continue
+        actor = f"maintenance {name}"
+        before = {step[0] for step in read_steps(lake) if (step[3], step[6]) == (actor, end)}
+        new = sorted(covered(lake, window, found) - before)
+        for start in range(0, len(new), MOST_AT_ONCE):
+            few = frozenset(new[start : start + MOST_AT_ONCE])
+            step = NewStep(finding_ids=few, step=FindingStep.SNOOZE, actor=actor, until=end)
+            snoozed += len(take_step(lake, step))
+    return snoozed
+
+
+def covered(lake: Lake, window: MaintenanceWindow, found: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the findings that are of a window's groups and places, whenever it is.
+
+    An outage is if all its devices are. Raises: BuildFailed as above.
+    """
+    parts, inside = parts_of(found), _routers_at(lake, window.places)
+    return {
+        one["attention_id"]
+        for one in found
+        if all(
+            is_of_groups([part], window.groups)
+            and (not window.places or part["router_id"] in inside)
+            for part in parts.get(one["attention_id"], (one,))
+        )
+    }
+
+
+def _routers_at(lake: Lake, names: Sequence[str]) -> set[int]:
+    """Return the routers whose latest position is in a named place, by its name in any case."""
+    file, wanted = places_file(), {name.casefold() for name in names}
+    places = [one for one in read_places(file) if one.name.casefold() in wanted] if file else []
+    if not places or ("location_latest", "latitude_deg") not in columns_in(lake, "marts"):
+        return set()
+    rows = lake.rows("select router_id, latitude_deg, longitude_deg from marts.location_latest")
+    return {router for router, *at in rows if any(place.holds(*at) for place in places)}

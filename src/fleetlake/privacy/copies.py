@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from fleetlake.care.backups.backup_target import STAMP, BackupTarget
-from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
+from fleetlake.dashboard.report import remove_reports, reports_folder, write_newest_report
 from fleetlake.exporters import TARGETS, Target, plugin_names
 from fleetlake.exporters.export import address_of, catch_up, renew, target_named
 from fleetlake.lake import Lake, open_lake
