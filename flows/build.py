@@ -1,13 +1,14 @@
-"""Build the marts and publish them."""
+"""Build the marts and publish them; people are told about new findings."""
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from fleetlake.errors import BuildFailed
+from fleetlake.errors import BuildFailed, FleetlakeError, StreamBusy
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
+from fleetlake.notifying.notify import notify
 from fleetlake.publishing.publish import Published
 from fleetlake.publishing.publish import publish as publish_marts
 from fleetlake.publishing.snapshot_folders import published_folder
@@ -15,7 +16,6 @@ from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES
-from flows.telling import tell_of_findings
 from flows.waiting import skip, waiting_runs
 
 
@@ -70,3 +70,20 @@ def publish_snapshot() -> Published:
     )
     report_published(done)
     return done
+
+
+def tell_of_findings() -> int:
+    """Snooze what is planned, and send the messages that are due; what fails is logged.
+
+    Returns how many places were told.
+    """
+    settings = load_settings()
+    if not (settings.notify or settings.maintenance):
+        return 0
+    try:
+        return sum(one.is_sent for one in notify(settings))
+    except StreamBusy:  # the other one tells them
+        return 0
+    except FleetlakeError as error:
+        get_run_logger().warning("Messages about findings are not sent yet: %s", error)
+        return 0

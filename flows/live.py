@@ -16,10 +16,9 @@ from fleetlake.marts import BuildResult
 from fleetlake.marts.live import live_builds, live_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
-from flows.build import publish_snapshot
+from flows.build import publish_snapshot, tell_of_findings
 from flows.retries import RETRIES
 from flows.states import SKIPPED
-from flows.telling import tell_of_findings
 
 LOOK_SECONDS = 5.0
 REST_SECONDS = 10.0

@@ -40,13 +40,8 @@ def report_ingest(
     title = group if shard.is_whole else f"{group}, shard {shard.number} of {shard.of}"
     key = f"ingest-{group}" if shard.is_whole else f"ingest-{group}-{shard.number}-of-{shard.of}"
     rows = [ingest_row(outcome, state) for outcome in outcomes]
-    create_table_artifact(
-        table_of_text(without_empty_columns(rows)),
-        key=key,
-        description=f"Streams loaded for {title}",
-    )
-    create_markdown_artifact(
-        ingest_summary(title, rows, messages), key=f"{key}-summary", description=f"Load of {title}"
+    _write(
+        key, f"Load of {title}", ingest_summary(title, rows, messages), without_empty_columns(rows)
     )
     changed = sum(o.added + o.changed for o in outcomes)
     emit_event(
@@ -67,15 +62,24 @@ def report_ingest(
     )
 
 
+def _write(
+    key: str, about: str, lines: Sequence[str], table: Sequence[dict[str, Any]] | None = None
+) -> None:
+    """Write an artifact with a table, if there is one, and one with the lines of a summary."""
+    if table is not None:
+        create_table_artifact(table_of_text(table), key=key, description=about)
+    create_markdown_artifact("\n".join(lines), key=f"{key}-summary", description=about)
+
+
 def report_pushes(drained: Drained, announced: int) -> None:
     """Write the summary of a run that drains journals."""
-    create_markdown_artifact(
-        f"## {counted(drained.messages, 'pushed message')}\n\n"
-        f"- {counted(drained.alerts, 'new alert')} in the lake, {announced:,} announced\n"
+    lines = [
+        f"## {counted(drained.messages, 'pushed message')}",
+        "",
+        f"- {counted(drained.alerts, 'new alert')} in the lake, {announced:,} announced",
         f"- {counted(drained.dead_letters, 'dead letter')}",
-        key="pushes-summary",
-        description="Pushed messages brought into the lake",
-    )
+    ]
+    _write("pushes", "Pushed messages brought into the lake", lines)
 
 
 def ingest_row(outcome: Outcome, state: LakeState) -> dict[str, Any]:
@@ -119,7 +123,9 @@ def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
     return "; ".join(notes)
 
 
-def ingest_summary(title: str, rows: Sequence[dict[str, Any]], messages: Sequence[str]) -> str:
+def ingest_summary(
+    title: str, rows: Sequence[dict[str, Any]], messages: Sequence[str]
+) -> list[str]:
     """Return the summary of an ingest as a few lines of Markdown."""
     added, changed, refused, calls = (
         sum(row[name] for row in rows) for name in ("added", "changed", "quarantined", "calls")
@@ -136,8 +142,7 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], messages: Sequenc
     lines += [
         f"- **{as_text(row['endpoint'])}**: {as_text(row['note'])}" for row in rows if row["note"]
     ]
-    lines += [f"- {as_text(message)}" for message in messages]
-    return "\n".join(lines)
+    return lines + [f"- {as_text(message)}" for message in messages]
 
 
 def report_build(result: BuildResult) -> None:
@@ -153,7 +158,6 @@ def report_build(result: BuildResult) -> None:
         }
         for model in marts
     ]
-    create_table_artifact(table_of_text(table), key="marts", description="Marts of the lake")
     lines = [
         f"## {len(marts)} marts in {result.seconds:.1f} s",
         "",
@@ -167,9 +171,7 @@ def report_build(result: BuildResult) -> None:
         f"- **{as_text(t.name)}** on {as_text(t.model)}: {counted(t.failures, 'row')}"
         for t in result.warnings
     ]
-    create_markdown_artifact(
-        "\n".join(lines), key="marts-summary", description="Build of the marts"
-    )
+    _write("marts", "Build of the marts", lines, table)
 
 
 def report_published(done: Published) -> None:
@@ -178,25 +180,25 @@ def report_published(done: Published) -> None:
         {"table": name, "rows": rows, "unchanged": name in done.reused}
         for name, rows in done.rows.items()
     ]
-    create_table_artifact(table_of_text(table), key="published", description="Published tables")
-    create_markdown_artifact(
-        f"## Snapshot {done.snapshot}\n\n- {sum(done.rows.values()):,} rows in "
-        f"{len(done.rows)} tables, {done.seconds:.1f} s\n- {len(done.reused)} had not changed",
-        key="published-summary",
-        description="Published snapshot",
-    )
+    lines = [
+        f"## Snapshot {done.snapshot}",
+        "",
+        f"- {sum(done.rows.values()):,} rows in {len(done.rows)} tables, {done.seconds:.1f} s",
+        f"- {len(done.reused)} had not changed",
+    ]
+    _write("published", "Published snapshot", lines, table)
 
 
 def report_maintained(done: Maintained) -> None:
     """Write the summary of a maintenance."""
-    create_markdown_artifact(
-        f"## {done.files_before:,} data files became {done.files_after:,}\n\n"
-        f"- {done.files_written:,} of them written from rows stored in the catalog\n"
-        f"- {counted(done.snapshots_expired, 'snapshot')} expired\n"
+    lines = [
+        f"## {done.files_before:,} data files became {done.files_after:,}",
+        "",
+        f"- {done.files_written:,} of them written from rows stored in the catalog",
+        f"- {counted(done.snapshots_expired, 'snapshot')} expired",
         f"- {counted(done.files_removed, 'file')} removed",
-        key="maintain-summary",
-        description="Maintenance of the lake",
-    )
+    ]
+    _write("maintain", "Maintenance of the lake", lines)
 
 
 def report_retention(state: LakeState, at_risk: Sequence[str], findings: Sequence[str]) -> None:
@@ -212,17 +214,10 @@ def report_retention(state: LakeState, at_risk: Sequence[str], findings: Sequenc
         for stream in state.status.streams
         if stream.retention and stream.complete_until
     ]
-    create_table_artifact(
-        table_of_text(table), key="retention", description="When unread records expire"
-    )
-    lines = [f"- {as_text(message)}" for message in at_risk] or ["- nothing is at risk"]
+    lines = [f"## {len(at_risk)} of {len(table)} streams at risk", ""]
+    lines += [f"- {as_text(message)}" for message in at_risk] or ["- nothing is at risk"]
     lines += [f"- {as_text(message)}" for message in findings]
-    title = f"## {len(at_risk)} of {len(table)} streams at risk"
-    create_markdown_artifact(
-        "\n".join([title, "", *lines]),
-        key="retention-summary",
-        description="Streams whose records may expire before they are read",
-    )
+    _write("retention", "Streams whose records may expire before they are read", lines, table)
 
 
 def report_verdicts(verdicts: Sequence[Comparison]) -> None:
@@ -237,9 +232,6 @@ def report_verdicts(verdicts: Sequence[Comparison]) -> None:
         }
         for verdict in verdicts
     ]
-    create_table_artifact(
-        table_of_text(table), key="verify", description="Service and lake compared by key"
-    )
     missing = sum(len(verdict.missing) for verdict in verdicts)
     lines = [
         f"## {counted(missing, 'record')} missing",
@@ -247,6 +239,4 @@ def report_verdicts(verdicts: Sequence[Comparison]) -> None:
         f"- {sum(v.served for v in verdicts):,} compared in {len(verdicts)} streams",
     ]
     lines += ["- the missing records have been read again"] if missing else []
-    create_markdown_artifact(
-        "\n".join(lines), key="verify-summary", description="Service and lake compared by key"
-    )
+    _write("verify", "Service and lake compared by key", lines, table)

@@ -345,7 +345,7 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["fleetlake.loading.run.commit_load", "fleetlake.loading.snapshots.read_pages"]
+    "place", ["fleetlake.loading.run.commit_load", "fleetlake.loading.stream_loads.read_pages"]
 )
 def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str

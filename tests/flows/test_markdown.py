@@ -48,7 +48,7 @@ def test_text_from_the_service_is_escaped_in_every_artifact_of_an_ingest():
     numbers = dict.fromkeys(["added", "changed", "quarantined", "calls", "holes"], 0)
     row = {"endpoint": next(iter(ENDPOINTS)), "note": HOSTILE[0], "seconds": 0.1, **numbers}
 
-    summary = ingest_summary("events", [row], [HOSTILE[1]])
+    summary = "\n".join(ingest_summary("events", [row], [HOSTILE[1]]))
     [cells] = table_of_text([row])
 
     assert "<a" not in MARKDOWN.render(summary)
