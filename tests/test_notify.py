@@ -518,7 +518,7 @@ def test_findings_of_a_group_are_snoozed_in_its_maintenance_until_the_end(lake):
 
 
 def test_a_maintenance_of_a_large_fleet_is_no_larger_than_a_step_may_be(lake, monkeypatch):
-    monkeypatch.setattr("fleetlake.notifying.planned.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("fleetlake.notifying.notify.MOST_AT_ONCE", 2)
     monkeypatch.setattr("fleetlake.marts.finding_states.MOST_AT_ONCE", 2)
     show(lake, [finding(f"offline {n}", group_name="Buses", as_of_at=SUNDAY) for n in range(5)])
 
