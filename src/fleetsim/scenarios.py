@@ -6,15 +6,17 @@ of the service's own clock, which order a list, stay as they are.
 """
 
 import re
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from importlib.resources import files
 from typing import Any, Final
 from zlib import crc32
 
 import orjson
 
 from fleetsim.live_shapes import live_page
-from fleetsim.units import MINUTE
 
 _ONE_IN: Final = 8
 _KEYS: Final = (*("created_at_timeuuid", "uuid", "id", "alert_config_id", "destination_config_id"),)
@@ -58,8 +60,6 @@ def _orders(record: dict[str, Any], name: str) -> bool:
     return name == "updated_at" or (name == "created_at" and "created_at_timeuuid" in record)
 
 
-MAIN_SHARDS: Final = ("us0",)
-MANY_SHARDS: Final = ("us0", "us2", "eu4", "au5")
 _NEW_MEMBER: Final = "service_tier"
 
 
@@ -70,10 +70,9 @@ class Scenario:
     `late_by` is the delay, in microseconds, after which one record in five appears. `drifts` adds
     members and changes types. `poisons` breaks one record in fifty. `is_live` spells each record
     as the live service does. `exaggerates` makes one value in eight impossible, in the truth too.
-    `moves_hosts` gives each URL of a record another host at each read.
+    `moves_hosts` gives each URL of a record another host at each read, one of `shards`.
     """
 
-    about: str
     faults: dict[str, float] = field(default_factory=dict)
     limit_per_minute: int | None = None
     late_by: int = 0
@@ -81,44 +80,14 @@ class Scenario:
     poisons: bool = False
     is_live: bool = False
     exaggerates: bool = False
-    shards: tuple[str, ...] = MAIN_SHARDS
+    shards: Sequence[str] = ("us0",)
     moves_hosts: bool = False
 
 
-PLAIN: Final = Scenario(about="everything works")
+PLAIN: Final = Scenario()
 
-SCENARIOS: Final[dict[str, Scenario]] = {
-    "flaky": Scenario(
-        about="occasional errors, refusals, resets, truncated bodies and responses without a list",
-        faults={
-            "status_500": 0.03,
-            "status_429": 0.02,
-            "reset": 0.02,
-            "truncate": 0.02,
-            "html": 0.01,
-            "no_data": 0.01,
-        },
-    ),
-    "rate-limited": Scenario(about="120 calls per minute are admitted", limit_per_minute=120),
-    "slow": Scenario(about="each response takes 400 ms", faults={"latency_ms": 400}),
-    "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
-    "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
-    "live-shapes": Scenario(
-        about="each list in the shapes of the live service",
-        is_live=True,
-        shards=MANY_SHARDS,
-        moves_hosts=True,
-    ),
-    "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
-    "hostile-values": Scenario(
-        about="one number or time in eight is far, huge or negative", exaggerates=True
-    ),
-    "shard-hosts": Scenario(
-        about="URLs have many regional hosts, and others at each read",
-        shards=MANY_SHARDS,
-        moves_hosts=True,
-    ),
-}
+_FILE = (files("fleetsim") / "scenarios.toml").read_text(encoding="utf-8")
+SCENARIOS: Final = {name: Scenario(**quirks) for name, quirks in tomllib.loads(_FILE).items()}
 
 
 def spoil(scenario: Scenario, name: str, page: dict[str, Any]) -> dict[str, Any]:

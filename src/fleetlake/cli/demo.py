@@ -37,9 +37,9 @@ def demo(
     """
     from fleetlake.cli.build import build_progress, build_summary
     from fleetlake.demo import (
-        EXAMPLE_QUERIES,
         demo_fleet,
         demo_settings,
+        example_queries,
         move_clock,
         running_simulator,
     )
@@ -78,10 +78,10 @@ def demo(
     target, day_rows = published_folder(settings), settings.published_day_rows
     published = publish(settings.lake, target, day_rows=day_rows)
     with open_lake(settings.lake, read_only=True) as lake:
-        for example in EXAMPLE_QUERIES:
-            result = lake.execute(example.sql)
+        for question, sql in example_queries():
+            result = lake.execute(sql)
             names = [column[0] for column in result.description or []]
-            screen.print(table(example.question, names, result.fetchall(), counts=False))
+            screen.print(table(question, names, result.fetchall(), counts=False))
     screen.print(f"The demo took {time.monotonic() - began:.0f} s.")
     screen.print(f"The marts are in {published.path} for DuckDB, Polars, pandas and others.\n")
     screen.print("Next, type:")

@@ -11,27 +11,7 @@ from fleetlake.semantic_layer import MetricDefinition, metric_named, metrics
 from fleetlake.semantic_layer.definitions import state
 from fleetlake.text.tables_beside import rows_beside
 
-_KINDS = (
-    (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
-    (r"^month(_date)?$", "month"),
-    (r"_date$|^day$", "day"),
-    (r"(^|_)cost$", "money"),
-    (r"_pct$", "percent"),
-    (r"_bytes$", "bytes"),
-    (r"^(is|has)_", "yes_no"),
-    (r"_hours$", "hours"),
-    (r"(^|_)s$", "duration"),
-    (r"_kmh$", "speed"),
-    (r"_km$", "distance"),
-    (r"temperature_c$", "temperature"),
-    (r"_dbm$", "dbm"),
-    (r"_db$", "db"),
-    (r"_m$", "metres"),
-    (r"_(ma)$", "milliamps"),
-    (r"_(mv)$", "millivolts"),
-    (r"_deg$", "degrees"),
-    (r"_id$", "id"),
-)
+_KINDS = [(row["name"], row["kind"]) for row in rows_beside(__file__, "column_kinds.csv")]
 _UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetlake.dashboard.parameters import PARAMETERS
+from fleetlake.text.tables_beside import rows_beside
 from fleetlake.text.wording import did_you_mean
 
 OFFERED_FILTERS = ("account", "group", "router", "carrier", "type", "time")
@@ -27,34 +28,16 @@ _WORDS = {
     bool: "true or false",
 }
 
-PAGE_KEYS: Mapping[str, type] = {
-    "title": str,
-    "about": str,
-    "order": int,
-    "is_listed": bool,
-    "under": str,
-    "filters": list,
-    "panels": dict,
-}
-PANEL_KEYS: dict[str, type] = {
-    "title": str,
-    "sql": str,
-    "marts": list,
-    "kind": str,
-    "about": str,
-    "empty": str,
-    "since": str,
-    "limit": int,
-    "is_wide": bool,
-    "is_for_report": bool,
-    "is_in_report": bool,
-    "filters": dict,
-    "needs": list,
-    "beside": list,
-    "of": dict,
-    "draw": dict,
-}
-METRIC_KEYS: dict[str, type] = {"metrics": list, "by": list, "grain": str, "is_compared": bool}
+_TYPES = {"text": str, "texts": list, "table": dict, "number": int, "flag": bool}
+
+
+def _keys_of(table: str) -> Mapping[str, type]:
+    rows = rows_beside(__file__, "page_keys.csv")
+    return {row["key"]: _TYPES[row["holds"]] for row in rows if row["table"] == table}
+
+
+PAGE_KEYS, PANEL_KEYS = _keys_of("page"), _keys_of("panel")
+METRIC_KEYS = _keys_of("metrics")
 """Keys of a panel that shows metrics; its SQL, if it has any, reads them as `{metrics}`."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -70,14 +53,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """Kinds of charts for any rows, with the keys of `draw` that each needs."""
 
-DRAW_KEYS: Mapping[str, type] = {
-    **dict.fromkeys(("value", "part", "time", "split", "row", "column", "marks"), str),
-    **dict.fromkeys(("start", "end", "open", "colour", "link_day", "sort"), str),
-    **dict.fromkeys(("label", "text", "values", "hide", "hide_if_same", "ages", "warn"), list),
-    **dict.fromkeys(("labels", "kinds", "links", "limits", "empty"), dict),
-    "steps": list,
-    "first_rows": int,
-}
+DRAW_KEYS = _keys_of("draw")
 """Keys of `draw` for those kinds. Texts, lists and keys of tables are columns, but for `steps`."""
 
 RESERVED_SLUGS = frozenset(
@@ -137,7 +113,7 @@ def panel_faults(name: str, written: Any) -> Iterator[Fault]:
         yield Fault(panel=name, what=what, remedy=remedy)
         return
     required = ("title", "metrics") if "metrics" in written else ("title", "sql", "marts")
-    yield from _key_faults(written, PANEL_KEYS | METRIC_KEYS, required=required, panel=name)
+    yield from _key_faults(written, {**PANEL_KEYS, **METRIC_KEYS}, required=required, panel=name)
     for key in ("filters", "needs", "beside"):
         for parameter in _texts(written.get(key)):
             if parameter not in PARAMETERS:

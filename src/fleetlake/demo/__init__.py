@@ -25,6 +25,7 @@ from fleetlake.machine.child_environment import plain_environment
 from fleetlake.machine.io_faults import not_writable
 from fleetlake.machine.ownership import require_own
 from fleetlake.settings import ClockTrust, Settings
+from fleetlake.text.tables_beside import text_beside
 
 READY = "ready "
 
@@ -56,35 +57,11 @@ class DemoFleet:
         return max(times)
 
 
-@dataclass(frozen=True)
-class ExampleQuery:
-    """An operator's question and the SQL that answers it."""
-
-    question: str
-    sql: str
-
-
-EXAMPLE_QUERIES = (
-    ExampleQuery(
-        "Which routers failed over?",
-        """select router_name, from_interface as lost, to_interface as moved_to,
-        to_carrier as carrier, strftime(started_at, '%Y-%m-%d %H:%M:%S') as started_at,
-        if(is_open, 'still open', round(duration_s / 60, 1) || ' min') as lasted
-        from marts.failover_episodes order by started_at desc limit 3""",
-    ),
-    ExampleQuery(
-        "Which batteries are dying?",
-        """select router_name, serial_number as battery, health_pct, charge_pct, temperature_c,
-        charge_status, strftime(reported_at, '%Y-%m-%d %H:%M') as reported_at
-        from marts.battery_health order by health_pct limit 3""",
-    ),
-    ExampleQuery(
-        "Where have my vehicles been?",
-        """select router_id, strftime(fixed_at, '%Y-%m-%d %H:%M:%S') as fixed_at, latitude_deg,
-        longitude_deg, round(speed_kmh, 1) as speed_kmh, carrier
-        from marts.location_track_points where speed_kmh > 0 order by fixed_at desc limit 3""",
-    ),
-)
+def example_queries() -> Iterator[tuple[str, str]]:
+    """Yield an operator's questions, each with the SQL that answers it."""
+    for part in text_beside(__file__, "example_queries.sql").split("-- ")[1:]:
+        question, _, sql = part.partition("\n")
+        yield question, sql
 
 
 def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> DemoFleet:
