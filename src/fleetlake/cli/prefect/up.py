@@ -150,37 +150,14 @@ def command_on(folder: Path, command: str) -> str:
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
-    """Return the settings of server, worker and flows."""
-    api = f"http://{HOST}:{port}/api"
-    return {
-        "DO_NOT_TRACK": "1",
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PREFECT_API_URL": api,
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # SQLite allows one writer at a time. Sped-up schedules would keep it busy with marking
-        # waiting runs as late and with scheduling more of them.
-        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "120",
-        "PREFECT_SERVER_SERVICES_SCHEDULER_MAX_RUNS": "10",
-        "PREFECT_SERVER_API_HOST": HOST,
-        # By default the UI calls port 4200, whatever the server's port is.
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_UI_API_URL": api,
-        "FLEETLAKE_BASE_URL": f"{service}/api/v2/",
-        "FLEETLAKE_PORTAL_API_ID": "portal-id",
-        "FLEETLAKE_PORTAL_API_KEY": "portal-key",
-        "FLEETLAKE_MGR_API_ID": "admin-id",
-        "FLEETLAKE_MGR_API_KEY": "admin-key",
-        "FLEETLAKE_V3_BASE_URL": f"{service}/api/v3",
-        "FLEETLAKE_V3_TOKEN": "simulator-token",
-        "FLEETLAKE_CALLS_PER_MINUTE": "0",
-        "FLEETLAKE_CLOCK": "service",
-        "FLEETLAKE_LAKE": str(folder / "lake"),
-        "FLEETLAKE_PUBLISHED": str(folder / "published"),
-        "FLEETLAKE_REPORTS": str(folder / "reports"),
-        "FLEETLAKE_STATE": str(folder / "state"),
-        "FLEETLAKE_PUSH_JOURNAL": str(folder / "push-journal"),
-        "FLEETLAKE_PUSH_SECRETS_FILE": str(folder / "push-secrets"),
-    }
+    """Return the settings of server, worker and flows, which `up.env` lists."""
+    from fleetlake.text.tables_beside import lines_beside
+
+    values = {"folder": folder, "service": service, "host": HOST, "port": port}
+    values["api"] = f"http://{HOST}:{port}/api"
+    lines = [line for line in lines_beside(__file__, "up.env") if not line.startswith("#")]
+    pairs = (line.partition("=") for line in lines)
+    return {name: value.format(**values) for name, _, value in pairs}
 
 
 def put_environment(wanted: Mapping[str, str]) -> None:
