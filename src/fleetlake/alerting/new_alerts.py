@@ -22,6 +22,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import text_beside
 
 OLDEST = timedelta(days=1)
 """An alert older than this is not announced."""
@@ -150,42 +151,22 @@ def _newest(lake: Lake, endpoint: Endpoint, since: datetime, *, at_least: int) -
     return at_least if newest is None else max(int(newest), at_least)
 
 
-def _named(alerts: str) -> str:
-    """Return a query of alerts with the names of their devices and groups, in the rows' order."""
-    return (
-        "select row_number, push_id, alert_id, arrived_by, a.account_profile, a.type, "
-        "a.friendly_info, a.detected_at, a.account_id, a.router_id, routers.name, groups.name, "
-        "routers.group_id, a._loaded_at "
-        f"from ({alerts}) a left join raw.{Thing.ROUTER.listing.name} as routers "
-        "on routers.id = a.router_id and routers.valid_to is null "
-        "and routers.account_profile = a.account_profile "
-        f"left join raw.{GROUPS.name} as groups on groups.id = routers.group_id "
-        "and groups.valid_to is null and groups.account_profile = a.account_profile "
-        "order by row_number limit $most"
-    )
+_NAMES = {
+    "key": _KEY,
+    "polled": ALERTS.name,
+    "pushed": PUSHED.name,
+    "routers": Thing.ROUTER.listing.name,
+    "groups": GROUPS.name,
+}
 
 
-_COLUMNS = "account_profile, type, friendly_info, account_id, router_id, _loaded_at"
-_CHOSEN = "(len($types) = 0 or list_contains($types, type))"
-_POLLED = _named(
-    f"select rowid as row_number, coalesce(c.push_id, lower({_KEY})) as push_id, "
-    f"{_KEY} as alert_id, 'poll' as arrived_by, {_COLUMNS}, "
-    "coalesce(detected_at, created_at) as detected_at "
-    f"from raw.{ALERTS.name} left join (select alert_id as confirmed, push_id "
-    f"from meta.confirmations) c on c.confirmed = {_KEY} "
-    f"where rowid > $polled and created_at >= $since and {_CHOSEN} "
-    # The push was announced, or is older than the first look.
-    f"and not exists (select 1 from raw.{PUSHED.name} p where p.push_id = c.push_id "
-    "and p.rowid <= $pushed)"
-)
-_PUSHED = _named(
-    "select rowid as row_number, push_id, coalesce(created_at_timeuuid, push_id) as alert_id, "
-    f"'push' as arrived_by, {_COLUMNS}, coalesce(detected_at, alerted_at) as detected_at "
-    f"from raw.{PUSHED.name} where rowid > $pushed and alerted_at >= $since "
-    f"and {_CHOSEN} "
-    # The polled alert is announced instead.
-    "and push_id not in (select push_id from meta.confirmations)"
-)
+def _query(name: str) -> str:
+    """Return a query of alerts with the names of their devices and groups."""
+    alerts = text_beside(__file__, name).format(**_NAMES)
+    return text_beside(__file__, "new_alerts.sql").format(alerts=alerts, **_NAMES)
+
+
+_POLLED, _PUSHED = _query("polled_alerts.sql"), _query("pushed_alerts.sql")
 
 
 @dataclass(frozen=True, kw_only=True)
