@@ -23,7 +23,7 @@ stop() {
 }
 trap stop EXIT INT TERM
 $as "$bin/initdb" -D "$folder/data" -A trust -U fleet -E UTF8 --locale=C >/dev/null
-# Nothing here outlives the tests, so fsync is off.
+# Nothing here outlives the tests, so fsync is off. A measurement turns it on: FSYNC=on.
 $as "$bin/pg_ctl" -D "$folder/data" -l "$folder/log" -w start >/dev/null \
-  -o "-c listen_addresses='' -k $folder -c fsync=off -c max_connections=200"
+  -o "-c listen_addresses='' -k $folder -c fsync=${FSYNC:-off} -c max_connections=200"
 FLEETLAKE_TEST_POSTGRES="postgresql:///postgres?host=$folder&user=fleet" "$@"

@@ -41,6 +41,9 @@ bench-fleet: $(READY) $(BENCH)/.ready  ## Measure a day of fleets of up to 100,0
 	@tests/postgres.sh $(BIN)/python -m tools.bench.fleet $(if $(N),--routers $(N)) \
 	  $(if $(PARTS),--parts $(PARTS)) $(if $(PLACE),--place $(PLACE)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PAGE),--page)
 
+bench-commits: $(READY)  ## Count the commits a minute that 1, 2 and 4 processes make into one shared lake (needs PostgreSQL)
+	@FSYNC=on tests/postgres.sh $(BIN)/python -m tools.bench.commits
+
 bench-receive: $(READY)  ## Measure the intake of pushes (32 connections, at least 2,000/s), and seconds until a select sees them (SECONDS=3600 RATE=100: a soak)
 	@mkdir -p data
 	@$(BIN)/python -m tools.bench.receiving --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)

@@ -11,6 +11,8 @@ from packaging.version import Version
 PLACES = {
     "pyproject.toml": '\nversion = "{}"\n',
     "compose.yaml": "image: fleetlake:{}\n",
+    "container/kubernetes/kustomization.yaml": "newTag: {}\n",
+    "container/kubernetes/jobs/template.json": '"fleetlake:{}"',
     "docs/reference/marts.odcs.yaml": "\nversion: {}\n",
     "docs/how-to/install.md": "dist/fleetlake-{}-py3",
     "CHANGELOG.md": "\n## [{}] - ",

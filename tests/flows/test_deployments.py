@@ -174,7 +174,7 @@ def test_set_up_names_what_is_paused_or_gone_in_one_line_each(monkeypatch, capsy
     for name in ("put_work_pool", "put_automations", "deploy"):
         monkeypatch.setattr(setup, name, lambda *_, **__: None)
     known = {"events": True, **dict.fromkeys(gone, False)}
-    monkeypatch.setattr(setup, "deployed", lambda _: known)
+    monkeypatch.setattr(setup, "deployed", lambda *_: known)
 
     setup.set_up(speed=1.0, runs=3, store_keys=False)
 
@@ -185,3 +185,18 @@ def test_set_up_names_what_is_paused_or_gone_in_one_line_each(monkeypatch, capsy
         "Still paused on the server: events.",
         f"No longer in prefect.yaml, left unchanged: {', '.join(gone)}.",
     ]
+
+
+def test_what_operators_paused_is_read_from_each_work_pool_of_the_file():
+    asked = []
+    paused = SimpleNamespace(name="shard", paused=True)
+
+    def read_deployments(*, work_pool_filter):
+        asked.extend(work_pool_filter.name.any_)
+        return [paused]
+
+    client = SimpleNamespace(read_deployments=read_deployments)
+    file = {"deployments": [{"name": "shard", "work_pool": {"name": "of-jobs"}}, {"name": "own"}]}
+
+    assert setup.deployed(client, file) == {"shard": True}
+    assert set(asked) == {"fleetlake", "of-jobs"}

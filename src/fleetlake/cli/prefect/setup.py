@@ -1,6 +1,6 @@
 """`fleetlake prefect setup`: register this project with a Prefect server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -77,7 +77,7 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         is_open = accepts_anonymous()
         for line in key_report(stored, blocks=blocks, is_open=is_open):
             screen.print(line, soft_wrap=True)
-        known = deployed(client)
+        known = deployed(client, deployments)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
         wanted = with_operator_choices(deployments, known=known, off=disabled)
         deploy(with_speed(wanted, speed, now=datetime.now(UTC)), project)
@@ -89,11 +89,12 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
             screen.print(line, soft_wrap=True)
 
 
-def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
-    """Return whether each deployment of our work pool is paused, by name."""
+def deployed(client: "SyncPrefectClient", file: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether each deployment of the file's work pools is paused, by name."""
     from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
 
-    ours = WorkPoolFilter(name=WorkPoolFilterName(any_=[WORK_POOL]))
+    named = (one["work_pool"]["name"] for one in file["deployments"] if "work_pool" in one)
+    ours = WorkPoolFilter(name=WorkPoolFilterName(any_=[*{WORK_POOL, *named}]))
     return {d.name: d.paused for d in client.read_deployments(work_pool_filter=ours)}
 
 
