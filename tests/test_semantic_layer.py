@@ -54,6 +54,11 @@ def built(module_lake):
             "insert into marts.alert_volume by name select * from (values"
             " ('reboot', 1, 10, date '2026-11-01', 3), ('reboot', 3, 20, date '2026-11-03', 4))"
             " as t(alert_type, router_id, account_id, alert_date, alerts);"
+            "insert into marts.signal_daily by name select * from (values"
+            " (date '2026-11-01', 96, -80.0, 10, 12.0, 30, 0),"
+            " (date '2026-11-02', 96, -100.0, 30, 8.0, 10, 30),"
+            " (date '2026-11-03', 96, null, 0, null, 0, 0)) as t(signal_date, samples,"
+            " mean_rsrp_dbm, rsrp_samples, mean_sinr_db, sinr_samples, weak_samples);"
             "insert into marts.pipeline_freshness by name"
             " select timestamptz '2026-11-03 10:00:00Z' as newest_event_at"
         )
@@ -90,6 +95,12 @@ def test_a_share_is_that_of_the_sums_and_not_a_mean_of_shares(lake):
         ("north", pytest.approx(100 * 360 / 410)),
         (None, None),
     ]
+
+
+def test_a_mean_over_days_weighs_each_by_its_samples_that_have_the_value(lake):
+    found = rows(lake, "mean_rsrp_dbm", "mean_sinr_db", "weak_signal_pct", "rsrp_samples")
+
+    assert found == [(-95.0, 11.0, 75.0, 40)]
 
 
 def test_days_are_utc_days_from_the_first_to_before_the_last(lake):

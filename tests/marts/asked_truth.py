@@ -21,7 +21,7 @@ from fleetlake.marts import build_marts
 from tests.marts import question_answers as lists
 from tests.marts import question_links as links
 from tests.marts import question_places as places
-from tests.marts.question_world import World, as_frame, id_of, instant, midnight
+from tests.marts.question_world import World, as_frame, id_of, instant, leave_out_lte, midnight
 from tests.support.sim import delete_last_minute, new_sim
 
 FIRST = datetime(2026, 6, 27, 12, tzinfo=UTC)
@@ -74,6 +74,7 @@ class AskedWorld(World):
         if loads:
             with open_lake(lake) as opened:
                 delete_last_minute(opened, END - LATE + timedelta(minutes=1))
+                leave_out_lte(opened)
             build_marts(lake)
 
     @cached_property

@@ -362,8 +362,8 @@ def backup_signal(world: World) -> Rows:
         {
             "to_carrier": carrier,
             "episodes": len(own),
-            "rsrp_dbm": about(mean(one["rsrp"] for one in own), 0.11),
-            "sinr_db": about(mean(one["sinr"] for one in own), 0.11),
+            "rsrp_dbm": about(mean(one["rsrp"] for one in own if one["rsrp"] is not None), 0.11),
+            "sinr_db": about(mean(one["sinr"] for one in own if one["sinr"] is not None), 0.11),
         }
         for carrier, own in means.items()
     ]

@@ -232,10 +232,8 @@ def fix_counts(world: World) -> Rows:
 
 
 def coverage(world: World) -> Rows:
-    """Return the strength and share of weak fixes of each cell and carrier with ten fixes."""
-    measured = fixes(world).filter(
-        pl.any_horizontal(pl.col("rsrp", "sinr", "signal_percent").is_not_null())
-    )
+    """Return the strength and share of weak fixes of each cell and carrier with ten of them."""
+    measured = fixes(world).filter(pl.col("rsrp").is_not_null())
     names = {one["carrier_id"]: one["carrier"] for one in world.records("net_devices")}
     cells = measured.group_by(
         pl.col("carrier_id").replace_strict(names).alias("carrier"),
@@ -246,17 +244,17 @@ def coverage(world: World) -> Rows:
             for side in ("latitude", "longitude")
         ),
     ).agg(
-        pl.len().alias("fixes"),
+        pl.len().alias("rsrp_fixes"),
         pl.col("rsrp").mean(),
-        (100 * (pl.col("rsrp") < -110).sum() / pl.col("rsrp").count()).alias("weak"),
+        (100 * (pl.col("rsrp") < -110).sum() / pl.len()).alias("weak"),
     )
     return [
         {
             name: one[name]
-            for name in ("carrier", "cell_latitude_deg", "cell_longitude_deg", "fixes")
+            for name in ("carrier", "cell_latitude_deg", "cell_longitude_deg", "rsrp_fixes")
         }
         | {"mean_rsrp_dbm": about(one["rsrp"], 0.051), "weak_pct": about(one["weak"], 0.051)}
-        for one in cells.filter(pl.col("fixes") >= 10).to_dicts()
+        for one in cells.filter(pl.col("rsrp_fixes") >= 10).to_dicts()
     ]
 
 

@@ -1,9 +1,9 @@
 """The simulated world that the questions are about, and what it says happened there.
 
 A fleet lives for 16 days while its lists are polled. It has a router that was reset before the
-first poll, modems that change places, links that flap, worn batteries, and a vehicle whose
-receiver breaks; at the end, a site is on a backup, another is offline, and vehicles are on the
-road.
+first poll, modems that change places, links that flap, worn batteries, a vehicle whose receiver
+breaks, and days on which most samples of signal lack LTE; at the end, a site is on a backup,
+another is offline, and vehicles are on the road.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
 from fleetlake.marts import build_marts
 from tests.support.sim import EVENT_TIMES, MINUTE, NOW, delete_last_minute, new_sim
 
@@ -30,6 +30,9 @@ LAST_HOURS = 20
 LISTS = ("accounts", "batteries", "groups", "net_device_health", "net_devices", "routers")
 BROKEN = timedelta(days=9)
 """A receiver has sent no fix for this long."""
+LTE_SINCE = 18
+"""On even days, samples and fixes before this hour lack the values of LTE."""
+MEASURED = ("net_device_signal_samples", "historical_locations")
 PLACE_RADIUS_M = 150
 ROUNDED = 1e-6
 
@@ -97,6 +100,20 @@ def _is_met(answer: Record, expected: Record) -> bool:
     return True
 
 
+def has_lte(at: datetime) -> bool:
+    """Return whether samples and fixes of that time have the values of LTE."""
+    return at.day % 2 == 1 or at.hour >= LTE_SINCE
+
+
+def leave_out_lte(lake: Lake) -> None:
+    """Leave out the values of LTE where they are lacking."""
+    for table in MEASURED:
+        lake.execute(
+            f"update raw.{table} set rsrp = null, sinr = null"
+            f" where day(created_at) % 2 = 0 and hour(created_at) < {LTE_SINCE}"
+        )
+
+
 class World:
     """A fleet at the end of its days, the lake that was loaded from it, and the truth about it."""
 
@@ -125,9 +142,10 @@ class World:
             self.polls[moment] = {name: self.sim.truth(name) for name in names or LISTS}
 
     def build(self) -> None:
-        """Break a receiver, leave out the last minute, and build, with depots as places."""
+        """Break a receiver, leave out the last minute and some LTE; build with depots as places."""
         with open_lake(self.sim.settings().lake) as lake:
             delete_last_minute(lake, self.now)
+            leave_out_lte(lake)
             lake.execute(
                 "delete from raw.historical_locations where router_id = ? and created_at >= ?",
                 [self.broken, self.now - BROKEN],
@@ -179,6 +197,9 @@ class World:
         if name in EVENT_TIMES:
             settled = self.now - self.unsettled
             records = [r for r in records if instant(_event_time(r)) < settled]
+        if name in MEASURED:
+            no_lte = {"rsrp": None, "sinr": None}
+            records = [r if has_lte(instant(r["created_at"])) else r | no_lte for r in records]
         if name == "historical_locations":
             since = self.now - BROKEN
             records = [

@@ -33,7 +33,7 @@ select
     carrier,
 
     count(*) as fixes,
-    count(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 end) as weak_fixes,
+    {{ exact_count('case when rsrp_dbm < ' ~ var('weak_rsrp_dbm') ~ ' then rsrp_dbm end') }} as weak_fixes,
     min(rsrp_dbm) as min_rsrp_dbm,
     max(rsrp_dbm) as max_rsrp_dbm,
     {% for column in ['rsrp_dbm', 'sinr_db', 'signal_pct'] %}

@@ -8,6 +8,8 @@
     post_hook=["{{ mark_complete('signal_date') }}", "{{ remember_built() }}"]
 ) }}
 
+{% set weak_rsrp = 'case when rsrp_dbm < ' ~ var('weak_rsrp_dbm') ~ ' then rsrp_dbm end' %}
+
 with samples as (
     select
         *,
@@ -21,6 +23,11 @@ select
     signal_date,
 
     count(*) as samples,
+    {{ exact_count('rsrp_dbm') }} as rsrp_samples,
+    {{ exact_count('rsrq_db') }} as rsrq_samples,
+    {{ exact_count('sinr_db') }} as sinr_samples,
+    {{ exact_count('signal_pct') }} as signal_pct_samples,
+    {{ exact_count(weak_rsrp) }} as weak_samples,
     {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
     min(rsrp_dbm) as min_rsrp_dbm,
     max(rsrp_dbm) as max_rsrp_dbm,
@@ -28,9 +35,11 @@ select
     {{ exact_mean('sinr_db') }} as mean_sinr_db,
     min(sinr_db) as min_sinr_db,
     {{ exact_mean('signal_pct') }} as mean_signal_pct,
-    round(100.0 * count(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 end) / nullif(count(rsrp_dbm), 0), 1) as weak_pct,
+    round(100.0 * {{ exact_count(weak_rsrp) }} / nullif({{ exact_count('rsrp_dbm') }}, 0), 1) as weak_pct,
 
-    count(rsrp_5g_dbm) as samples_5g,
+    {{ exact_count('rsrp_5g_dbm') }} as samples_5g,
+    {{ exact_count('rsrq_5g_db') }} as rsrq_5g_samples,
+    {{ exact_count('sinr_5g_db') }} as sinr_5g_samples,
     {{ exact_mean('rsrp_5g_dbm') }} as mean_rsrp_5g_dbm,
     min(rsrp_5g_dbm) as min_rsrp_5g_dbm,
     max(rsrp_5g_dbm) as max_rsrp_5g_dbm,
@@ -38,7 +47,9 @@ select
     {{ exact_mean('sinr_5g_db') }} as mean_sinr_5g_db,
     min(sinr_5g_db) as min_sinr_5g_db,
 
-    count(rsrp_5g_highband_dbm) as samples_5g_highband,
+    {{ exact_count('rsrp_5g_highband_dbm') }} as samples_5g_highband,
+    {{ exact_count('rsrq_5g_highband_db') }} as rsrq_5g_highband_samples,
+    {{ exact_count('sinr_5g_highband_db') }} as sinr_5g_highband_samples,
     {{ exact_mean('rsrp_5g_highband_dbm') }} as mean_rsrp_5g_highband_dbm,
     {{ exact_mean('rsrq_5g_highband_db') }} as mean_rsrq_5g_highband_db,
     {{ exact_mean('sinr_5g_highband_db') }} as mean_sinr_5g_highband_db,
