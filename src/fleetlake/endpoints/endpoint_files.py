@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from fleetlake.endpoints.list_definitions import NAME, Defined, endpoint_of, line_of
+from fleetlake.endpoints.columns import RESERVED
+from fleetlake.endpoints.list_definitions import Defined, endpoint_of, line_of
 from fleetlake.endpoints.model import (
     MAX_IDS_PER_CALL,
     MAX_RECORDS_PER_PAGE,
@@ -30,6 +31,9 @@ from fleetlake.endpoints.vocabulary import Kind, Privacy
 from fleetlake.machine.loopback import shows_keys
 from fleetlake.settings.schema import root_url
 from fleetlake.text.wording import did_you_mean
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
+"""Names of lists and columns, which are names of tables and columns everywhere."""
 
 MAX_DAYS = 10_000
 
@@ -196,7 +200,43 @@ def _service(name: str, table: Any, others: Collection[str]) -> Service:
 
 
 def _endpoint(name: str, table: Any, services: Mapping[str, Service]) -> Endpoint:
-    return endpoint_of(name, _checked(Definition, table), services)
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a table: use a to z, 0 to 9 and _")
+    row = endpoint_of(name, _checked(Definition, table), services)
+    _require_distinct(name, [column.name for column in row.columns])
+    _require_kinds(row)
+    return row
+
+
+def _require_kinds(row: Endpoint) -> None:
+    """Require kinds that can identify a record, tell its time, or be an id of a call."""
+    kinds = {column.name: column.kind for column in row.columns}
+    for column in row.key:
+        if kinds[column] in {Kind.REAL, Kind.FLAG, Kind.JSON, Kind.IDS}:
+            raise ValueError(f"{row.name}: {column} is {kinds[column]}, which identifies no record")
+    if row.event_time and kinds[row.event_time] not in _TIMES:
+        raise ValueError(f"{row.name}: event_time {row.event_time} is no time")
+    if row.window and "timeuuid" in row.window.end and Kind.TIMEUUID not in kinds.values():
+        raise ValueError(
+            f"{row.name}: its window compares time UUIDs, and it has no column of them"
+        )
+    per = row.fan_out
+    if per and per.is_stamped and kinds.get(per.partition) not in {*_IDS, None}:
+        raise ValueError(f"{row.name}: {per.partition} is stamped, so its kind is id or relation")
+
+
+_TIMES = (Kind.TIME, Kind.EPOCH_S, Kind.EPOCH_MS)
+_IDS = (Kind.ID, Kind.RELATION, Kind.INTEGER)
+
+
+def _require_distinct(name: str, columns: Iterable[str]) -> None:
+    seen = set[str]()
+    for column in columns:
+        if not NAME.fullmatch(column) or column in RESERVED:
+            raise ValueError(f"{name}: {column!r} cannot be the name of a column")
+        if column in seen:
+            raise ValueError(f"{name}: two fields become the column {column}")
+        seen.add(column)
 
 
 def _checked(model: type[_Table], table: Any) -> dict[str, Any]:

@@ -6,14 +6,14 @@ them, and `endpoint_files`, which takes a moment to import, checks the files of 
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fleetlake.endpoints.columns import RESERVED, Column, attributes_of, columns_of
+from fleetlake.endpoints.columns import Column, attributes_of, columns_of
 from fleetlake.endpoints.model import (
     MAX_IDS_PER_CALL,
     MAX_RECORDS_PER_PAGE,
@@ -31,9 +31,6 @@ from fleetlake.endpoints.model import (
 )
 from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Privacy
 from fleetlake.text.wording import did_you_mean
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
-"""Names of lists and columns, which are names of tables and columns everywhere."""
 
 _WALKS = {Api.V2: Walk.OFFSET, Api.V3: Walk.LINK, Api.PUSH: Walk.NONE}
 _PARAMETERS = {
@@ -75,8 +72,6 @@ def endpoint_of(
     name: str, table: Mapping[str, Any], services: Mapping[str, Service] = MappingProxyType({})
 ) -> Endpoint:
     """Return the row of a described list. Raises: ValueError for a contradiction."""
-    if not NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a table: use a to z, 0 to 9 and _")
     kind, event_time = table.get("kind", "history"), table.get("event_time")
     if kind in {"append", "upsert"} and event_time is None:
         raise ValueError(f"{name}: kind {kind} needs event_time and window")
@@ -94,7 +89,7 @@ def endpoint_of(
     if service and "cursor" in table:
         raise ValueError(f"{name}: pages of another service are followed by their links")
     walk = Walk.LINK if service else Walk(table.get("cursor", _WALKS[api]))
-    row = Endpoint(
+    return Endpoint(
         name=name,
         about=table["about"],
         api=api,
@@ -114,29 +109,6 @@ def endpoint_of(
         columns=_columns(name, table, api),
         fan_out=_fan_out(table["per"]) if "per" in table else None,
     )
-    _require_kinds(row)
-    return row
-
-
-def _require_kinds(row: Endpoint) -> None:
-    """Require kinds that can identify a record, tell its time, or be an id of a call."""
-    kinds = {column.name: column.kind for column in row.columns}
-    for column in row.key:
-        if kinds[column] in {Kind.REAL, Kind.FLAG, Kind.JSON, Kind.IDS}:
-            raise ValueError(f"{row.name}: {column} is {kinds[column]}, which identifies no record")
-    if row.event_time and kinds[row.event_time] not in _TIMES:
-        raise ValueError(f"{row.name}: event_time {row.event_time} is no time")
-    if row.window and "timeuuid" in row.window.end and Kind.TIMEUUID not in kinds.values():
-        raise ValueError(
-            f"{row.name}: its window compares time UUIDs, and it has no column of them"
-        )
-    per = row.fan_out
-    if per and per.is_stamped and kinds.get(per.partition) not in {*_IDS, None}:
-        raise ValueError(f"{row.name}: {per.partition} is stamped, so its kind is id or relation")
-
-
-_TIMES = (Kind.TIME, Kind.EPOCH_S, Kind.EPOCH_MS)
-_IDS = (Kind.ID, Kind.RELATION, Kind.INTEGER)
 
 
 def _window(first: str, last: str) -> WindowFilters:
@@ -177,13 +149,10 @@ def _columns(name: str, table: Mapping[str, Any], api: Api) -> tuple[Column, ...
     is_typed = table.get("typed", False)
     if api is Api.V3:
         *named, address = attributes_of(name, fields, related, many)
-        columns = (*named, *own, *([_TYPE] if is_typed else []), address)
-    elif related or many or is_typed:
+        return (*named, *own, *([_TYPE] if is_typed else []), address)
+    if related or many or is_typed:
         raise ValueError(f"{name}: only lists of v3 have related, related_many and typed")
-    else:
-        columns = (*columns_of(name, fields), *own)
-    _require_distinct(name, [column.name for column in columns])
-    return columns
+    return (*columns_of(name, fields), *own)
 
 
 _TYPE = Column(
@@ -201,16 +170,6 @@ def _own(field: str, table: Mapping[str, Any], *, api: Api) -> Column:
         privacy=Privacy(table["privacy"]) if "privacy" in table else None,
         is_tracked=not table.get("untracked", False),
     )
-
-
-def _require_distinct(name: str, columns: Collection[str]) -> None:
-    seen = set[str]()
-    for column in columns:
-        if not NAME.fullmatch(column) or column in RESERVED:
-            raise ValueError(f"{name}: {column!r} cannot be the name of a column")
-        if column in seen:
-            raise ValueError(f"{name}: two fields become the column {column}")
-        seen.add(column)
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fleetlake.decoding.field_kinds import Field, relationships, value_at
 from fleetlake.decoding.values import read_value
 from fleetlake.endpoints.columns import RESERVED, Kind
-from fleetlake.endpoints.list_definitions import NAME
+from fleetlake.endpoints.endpoint_files import NAME
 from fleetlake.endpoints.model import Api, Walk
 from fleetlake.endpoints.vocabulary import VOCABULARY, Meaning, Privacy
 from fleetlake.reading.probe import CHANGES, ENDS, Filter, Learned
