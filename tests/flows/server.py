@@ -155,7 +155,7 @@ def running(
         finally:
             process.terminate()
             try:
-                process.wait(30)
+                process.wait(WAIT_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
