@@ -171,7 +171,7 @@ def test_no_rows_are_held_after_their_block_though_the_transaction_goes_on(lake,
             assert lake.rows("select max(id) from batch") == [(49_999,)]
         lake.rows("select 1")  # a connection holds what its last result needs
         # A thread of Arrow's may let go of the rows a moment later.
-        wait_for(lambda: freed_bytes() > 360_000, seconds=10, between=0.01)
+        wait_for(lambda: freed_bytes() > 360_000, between=0.01)
 
     assert while_read - before >= 400_000
 

@@ -69,7 +69,7 @@ def test_child_processes_end_with_their_command_even_if_the_terminal_closes(numb
         child_of_a_command(tmp_path / "log") as (process, child),
     ):
         process.send_signal(number)
-        process.wait(30)
+        process.wait(120)
 
         was_left = is_alive(child)
         if was_left:
@@ -119,8 +119,8 @@ def test_the_runs_of_a_worker_are_asked_to_end_at_any_depth_and_nothing_else_is(
         with started(*SLEEP) as other:
             worker.end_runs(os.getpid())
 
-            assert run.wait(30) == -signal.SIGTERM
-            assert deep.wait(30) == 0  # it has waited for its run
+            assert run.wait(120) == -signal.SIGTERM
+            assert deep.wait(120) == 0  # it has waited for its run
             assert other.poll() is None
 
 

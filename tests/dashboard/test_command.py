@@ -25,7 +25,7 @@ def test_the_command_announces_its_address_and_ends_well_while_a_page_listens(
         with httpx.stream("GET", f"{url}/events") as events:
             told = next(events.iter_lines())
             process.send_signal(number)
-            code = process.wait(30)
+            code = process.wait(120)
 
     assert url.startswith("http://127.0.0.1:")
     assert page.status_code == 200

@@ -231,7 +231,7 @@ def test_readers_hear_of_a_new_snapshot(own_world, monkeypatch):
             news = (await app.state.dashboard.events(None)).body_iterator
             told = [await anext(news)]
             own_world.publish(only=SOME, rows=2)
-            told.append(await asyncio.wait_for(anext(news), 20))
+            told.append(await asyncio.wait_for(anext(news), 120))
             app.state.dashboard.stop()
             told += [line async for line in news]
             return told

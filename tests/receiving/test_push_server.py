@@ -108,7 +108,7 @@ async def exchange(
     sending = asyncio.create_task(send())
     answer = b""
     with suppress(ConnectionError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while more := await reader.read(1000):
                 answer += more
     await sending
@@ -117,7 +117,7 @@ async def exchange(
 
 
 async def push(port: int, body: bytes = BODY) -> int:
-    async with httpx.AsyncClient(timeout=20) as client:
+    async with httpx.AsyncClient(timeout=120) as client:
         url = f"http://127.0.0.1:{port}/push"
         return (await client.post(url, content=body, headers=signed(body))).status_code
 
@@ -375,7 +375,7 @@ async def push_until_it_is_gone(url: str, round_: int, process, lifetime: int) -
             if len(accepted) == lifetime:
                 process.kill()
 
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
         done = await asyncio.gather(
             *(one(client, worker) for worker in range(16)), return_exceptions=True
         )
@@ -446,7 +446,7 @@ def test_sigterm_answers_what_has_arrived_and_ends_with_success(tmp_path):
 
     with receiver(tmp_path) as (url, process):
         answer = asyncio.run(stop(url, process))
-        code = process.wait(30)
+        code = process.wait(120)
 
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert code == 0
@@ -528,7 +528,7 @@ def shown_certificate(port: int) -> bytes:
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=120) as plain,
         trusting.wrap_socket(plain) as secured,
     ):
         return secured.getpeercert(binary_form=True) or b""
@@ -589,7 +589,7 @@ def test_a_foreign_asgi_server_takes_pushes_and_does_not_drain(tmp_path):
             while not (found := re.search(r"running on (http://\S+)", Path(log.name).read_text())):
                 assert process.poll() is None, Path(log.name).read_text()
                 time.sleep(0.05)
-            with httpx.Client(base_url=found[1], timeout=30) as client:
+            with httpx.Client(base_url=found[1], timeout=120) as client:
                 answers = [
                     client.post("/push", content=BODY, headers=signed(BODY)).status_code,
                     client.post("/push", content=BODY, headers=signed(b"other")).status_code,
@@ -661,7 +661,7 @@ def test_the_child_of_a_killed_receiver_ends_too(tmp_path):
         assert process.stdin is not None
         process.stdin.close()
 
-        assert process.wait(30) == -signal.SIGTERM
+        assert process.wait(120) == -signal.SIGTERM
 
 
 COUNTING = """
@@ -689,7 +689,7 @@ def test_a_stop_waits_for_the_end_of_a_child_and_kills_one_that_does_not_end(tmp
         await until(lambda: asyncio.sleep(0.05, file.exists()))
         await kept.stop()
         is_alive = kept.is_alive()
-        await asyncio.wait_for(keeping, 30)
+        await asyncio.wait_for(keeping, 120)
         return not is_alive
 
     assert asyncio.run(stopped())

@@ -557,7 +557,7 @@ def test_each_request_of_a_connection_has_its_time_for_headers():
         connection.connection_lost(None)
         return b"".join(line.written)
 
-    assert asyncio.run(asyncio.wait_for(written(), 5)).count(b"HTTP/1.1 ") == 2
+    assert asyncio.run(asyncio.wait_for(written(), 120)).count(b"HTTP/1.1 ") == 2
 
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/receive.md"

@@ -298,7 +298,7 @@ def test_a_cut_connection_delivers_the_whole_body_or_half_of_it(cut, arrives):
         async with await asyncio.start_server(receiver.serve, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/push"
             error = await send_and_cut(url, b"0123456789", {"X": "y"}, cut)
-            await asyncio.wait_for(receiver.arrived.wait(), 10)
+            await asyncio.wait_for(receiver.arrived.wait(), 120)
             return error
 
     assert asyncio.run(push()).startswith(("ReadTimeout: ", "WriteError: "))

@@ -92,8 +92,8 @@ def answers(folder: Path, ask: Callable[[Running], Awaitable[Any]], **options: A
 
 
 async def until(is_true: Callable[[], Awaitable[Any]]) -> Any:
-    """Return what becomes true, asking again and again, for 30 s at most."""
-    async with asyncio.timeout(30):
+    """Return what becomes true, asking again and again, for two minutes at most."""
+    async with asyncio.timeout(120):
         while not (found := await is_true()):  # noqa: ASYNC110 - what is asked raises no event
             await asyncio.sleep(0)
         return found
