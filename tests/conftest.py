@@ -39,7 +39,10 @@ gc.disable()  # until the tests are collected: it would scan their 600,000 objec
 
 KINDS_OF_FILES = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISFIFO, stat.S_ISSOCK)
 
-LONGEST = ("prefect", "marts", "readme", "processes", "tests.test_cli", "exporters.test_contract")
+LONGEST = (
+    *("prefect", "marts", "readme", "processes", "tests.test_printed", "tests.test_cli"),
+    *("tests.test_full_disk", "exporters.test_contract"),
+)
 """Groups of proofs that take longest: a worker that began one last would leave the others idle."""
 
 OWN_FOLDERS = ("lake", "published", "reports", "state", "push_journal", "push_secrets_file")
