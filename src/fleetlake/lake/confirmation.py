@@ -40,6 +40,7 @@ from fleetlake.lake.loads import RowParts, bounds_of
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.tables_beside import statements_beside
 
 SAME_INSTANT = timedelta(seconds=1)
 """Detection times of the same event differ by less: some are in whole seconds."""
@@ -54,11 +55,20 @@ _MARGIN = timedelta(days=1)
 """How much later than it was detected an event may have been created, or pushed."""
 
 _TIMES = ("alerted_at", "received_at", "created_at", "detected_at")
-_DEVICE = "coalesce('router ' || router_id, 'account ' || account_id)"
-_AT = "coalesce(detected_at, created_at)"
-_HAS_NO_ID = f"starts_with(push_id, {literal(WITHOUT_ID)})"
-_IS_UNTIMED = "coalesce(detected_at, created_at) is null and created_at_timeuuid is null"
-_INSTANT = pa.timestamp("us", tz="UTC")
+
+
+_NAMES = {
+    "pushed": PUSHED.name,
+    "polled": POLLED.name,
+    "key": quoted(POLLED.key[0]),
+    "device": "coalesce('router ' || router_id, 'account ' || account_id)",
+    "at": "coalesce(detected_at, created_at)",
+    "has_no_id": f"starts_with(push_id, {literal(WITHOUT_ID)})",
+    "is_untimed": "coalesce(detected_at, created_at) is null and created_at_timeuuid is null",
+}
+_WRITTEN = statements_beside(__file__, "confirmation.sql")
+_NAMES["unconfirmed"] = _WRITTEN["unconfirmed"].format(**_NAMES)
+_SQL = {name: sql.format(**_NAMES) for name, sql in _WRITTEN.items()}
 
 
 @dataclass(frozen=True)
@@ -157,40 +167,11 @@ def _has_pushes(lake: Lake, span: _Span) -> bool:
 
 
 def _confirm(lake: Lake, span: _Span) -> None:
-    _confirm_by_id(lake, span)
-    alike = lake.rows(_ALIKE, span.parameters)
+    lake.execute(_SQL["confirm_by_id"], span.parameters)
+    alike = lake.rows(_SQL["alike"], span.parameters)
     if alike:
         _confirm_by_content(lake, span, alike)
     _confirm_untimed(lake, span)
-
-
-_UNCONFIRMED = (
-    f"select * from raw.{PUSHED.name} anti join "
-    "(select push_id from meta.confirmations where alerted_at between $low and $high) "
-    "using (push_id) where alerted_at between $low and $high"
-)
-
-
-def _confirm_by_id(lake: Lake, span: _Span) -> None:
-    key = quoted(POLLED.key[0])
-    lake.execute(
-        "insert into meta.confirmations by name "
-        "select push_id, min(a.alert_id) as alert_id, min(p.alerted_at) as alerted_at, "
-        f"now() as confirmed_at from ({_UNCONFIRMED}) p "
-        f"join (select {key} as alert_id, lower({key}) as push_id "
-        f"from raw.{POLLED.name} where created_at between $low and $high) a "
-        "using (push_id) group by push_id",
-        span.parameters,
-    )
-
-
-_ALIKE = (
-    f"select distinct device, type from (select {_DEVICE} as device, type, {_AT} as moment "
-    f"from ({_UNCONFIRMED}) where {_HAS_NO_ID}) p join (select {_DEVICE} as device, type, "
-    f"{_AT} as moment from raw.{POLLED.name} where created_at between $low and $high) a "
-    "using (device, type) where abs(epoch_us(p.moment) - epoch_us(a.moment)) < 1000000"
-)
-"""The devices and types with an unconfirmed push that a polled record may confirm."""
 
 
 @dataclass(frozen=True, order=True)
@@ -209,8 +190,8 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
     """Pair again all look-alikes of these devices and types."""
     devices, types = (list(column) for column in zip(*alike, strict=True))
     with lake.view("alike", pa.table({"device": devices, "type": types})):
-        pushes = _by_content(lake.rows(_PUSHES, span.parameters))
-        polled = _by_content(lake.rows(_POLLED, span.parameters))
+        pushes = _by_content(lake.rows(_SQL["pushes"], span.parameters))
+        polled = _by_content(lake.rows(_SQL["polled"], span.parameters))
     before = {event.id: event.partner for events in pushes.values() for event in events}
     after = {
         push: alert
@@ -229,31 +210,7 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
 def _add(lake: Lake, span: _Span, found: Mapping[str, str | None]) -> None:
     alerts = pa.array(found.values(), pa.string())
     with lake.view("pairs", pa.table({"push_id": [*found], "alert_id": alerts})):
-        lake.execute(
-            "insert into meta.confirmations by name select push_id, pairs.alert_id, alerted_at, "
-            f"now() as confirmed_at from pairs join raw.{PUSHED.name} using (push_id) "
-            "where alerted_at between $low and $high",
-            span.parameters,
-        )
-
-
-_LOOKS = f"{_AT} as moment, {_DEVICE} as device, type, friendly_info, info::varchar"
-_PUSHES = (
-    f"select push_id, c.alert_id, p.* exclude (push_id) from (select push_id, {_LOOKS} "
-    f"from raw.{PUSHED.name} where alerted_at between $low and $high and {_HAS_NO_ID}) p "
-    "left join (select push_id, alert_id from meta.confirmations "
-    "where alerted_at between $low and $high) c using (push_id) "
-    "semi join alike using (device, type) where moment is not null"
-)
-_POLLED = (
-    f"select alert_id, null, a.* exclude (alert_id) from (select "
-    f"{quoted(POLLED.key[0])} as alert_id, {_LOOKS} "
-    f"from raw.{POLLED.name} where created_at between $low and $high) a "
-    "semi join alike using (device, type) where lower(alert_id) not in "
-    f"(select push_id from raw.{PUSHED.name} where alerted_at between $low and $high) "
-    "and alert_id not in (select alert_id from meta.confirmations where alert_id is not null "
-    f"and push_id in (select push_id from raw.{PUSHED.name} where {_IS_UNTIMED}))"
-)
+        lake.execute(_SQL["add"], span.parameters)
 
 
 def _by_content(rows: Iterable[tuple[Any, ...]]) -> Mapping[Content, list[_Event]]:
@@ -317,19 +274,6 @@ class _Polled:
     is_taken: bool
 
 
-_UNTIMED = (
-    f"select push_id, received_at, account_profile, {_DEVICE}, type, info::varchar, friendly_info "
-    f"from ({_UNCONFIRMED}) where {_IS_UNTIMED} order by received_at, push_id"
-)
-_POLLED_BEFORE = (
-    f"select a.*, alert_id in (select alert_id from meta.confirmations where alert_id is not null) "
-    f"or lower(alert_id) in (select push_id from raw.{PUSHED.name}) from (select created_at, "
-    f"{quoted(POLLED.key[0])} as alert_id, {_DEVICE} as device, type, info::varchar, "
-    f"friendly_info from raw.{POLLED.name} where created_at between $low and $high) a "
-    "semi join alike using (device, type) order by created_at, alert_id"
-)
-
-
 def _confirm_untimed(lake: Lake, span: _Span) -> None:
     """Settle the pushes without a time that a polled record is near enough to confirm."""
     pushes = _untimed(lake, span)
@@ -340,7 +284,7 @@ def _confirm_untimed(lake: Lake, span: _Span) -> None:
     polled: dict[Content, list[_Polled]] = defaultdict(list)
     with lake.view("alike", pa.table({"device": [*devices], "type": [*types]})):
         for at, id_, device, type_, info, text, is_taken in lake.rows(
-            _POLLED_BEFORE, {"low": low, "high": high}
+            _SQL["polled_before"], {"low": low, "high": high}
         ):
             polled[device, type_, _sorted(info)].append(_Polled(at, id_, text, is_taken))
     if found := _settled(pushes, polled):
@@ -349,7 +293,7 @@ def _confirm_untimed(lake: Lake, span: _Span) -> None:
 
 def _untimed(lake: Lake, span: _Span) -> list[_Untimed]:
     """Return the unconfirmed pushes without a time, in the order in which they arrived."""
-    rows = lake.rows(_UNTIMED, span.parameters)
+    rows = lake.rows(_SQL["untimed"], span.parameters)
     read = {
         profile: [
             interval

@@ -17,3 +17,9 @@ def lines_beside(module: str, name: str) -> list[str]:
 def text_beside(module: str, name: str) -> str:
     """Return the text of a file in the folder of a module."""
     return Path(module).with_name(name).read_text(encoding="utf-8")
+
+
+def statements_beside(module: str, name: str) -> dict[str, str]:
+    """Return the SQL statements of a file in the folder of a module, by their `-- name:` lines."""
+    parts = text_beside(module, name).split("-- name: ")[1:]
+    return {title: sql.strip() for title, _, sql in (part.partition("\n") for part in parts)}
