@@ -22,7 +22,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
-from fleetlake.text.tables_beside import text_beside
+from fleetlake.text.tables_beside import statements_beside
 
 OLDEST = timedelta(days=1)
 """An alert older than this is not announced."""
@@ -160,13 +160,11 @@ _NAMES = {
 }
 
 
-def _query(name: str) -> str:
-    """Return a query of alerts with the names of their devices and groups."""
-    alerts = text_beside(__file__, name).format(**_NAMES)
-    return text_beside(__file__, "new_alerts.sql").format(alerts=alerts, **_NAMES)
-
-
-_POLLED, _PUSHED = _query("polled_alerts.sql"), _query("pushed_alerts.sql")
+_WRITTEN = statements_beside(__file__, "new_alerts.sql")
+_POLLED, _PUSHED = (
+    _WRITTEN["named"].format(alerts=_WRITTEN[name].format(**_NAMES), **_NAMES)
+    for name in ("polled", "pushed")
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from fleetlake.semantic_layer import (
 )
 from fleetlake.semantic_layer.definitions import Files, state
 from fleetlake.text.quoting import literal, quoted
-from fleetlake.text.tables_beside import text_beside
+from fleetlake.text.tables_beside import statements_beside
 
 FILTERS = {
     "account": "account_id",
@@ -54,10 +54,7 @@ WRITTEN = Path(__file__).with_name("metric_panels.json")
 _LOCK = Lock()
 """MetricFlow is imported once, and each SQL is written once."""
 
-_ASKED = text_beside(__file__, "asked_period.sql")
-_KNOWN = text_beside(__file__, "known_days.sql")
-"""A day is known as far as the metric's streams are proven; the first day of the lake, and days
-that the snapshot does not describe, as far as the state of devices is known."""
+_PERIODS = statements_beside(__file__, "compared_periods.sql")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +129,7 @@ class MetricPanel:
             for one in (metric_named(name, self.files),)
         ]
         return (
-            f"with {_ASKED}\n"
+            f"with {_PERIODS['asked']}\n"
             "select figure, metric, unit, is_sum, value, earlier, days, known_days,"
             " known_days_before, since_date, until_date - 1 as last_date, before_date\n"
             f"from ({' union all '.join(rows)}), asked\norder by place"
@@ -156,7 +153,7 @@ class MetricPanel:
         missing = "0" if metric.is_sum else "null"  # no share is not a share of 0
         value, earlier = (f"coalesce({side}.{quoted(name)}, {missing})" for side in "nb")
         return (
-            f"with {_ASKED}\n"
+            f"with {_PERIODS['asked']}\n"
             f"select {shown}, n.{quoted(name)}, b.{quoted(name)} as {quoted(f'earlier_{name}')},"
             f" {value} - {earlier} as {quoted(f'more_{name}')}\n"
             f"from ({now}) as n full join ({before}) as b on {same}\n"
@@ -231,4 +228,6 @@ def digest(files: Files) -> str:
 
 def _known(metric: MetricDefinition) -> str:
     """Return the query of the days that are known of a metric."""
-    return _KNOWN.format(streams=f"[{', '.join(map(literal, metric.streams))}]::varchar[]")
+    return _PERIODS["known"].format(
+        streams=f"[{', '.join(map(literal, metric.streams))}]::varchar[]"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake
+from fleetlake.text.tables_beside import statements_beside
 from fleetlake.text.wording import did_you_mean
 
 BREAK = timedelta(minutes=30)
@@ -19,28 +20,7 @@ BREAK = timedelta(minutes=30)
 _HALF_TURN, _TURN = 180.0, 360.0
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_BUILT = """
-select count(distinct table_name) = 2 from duckdb_columns()
-where database_name = 'lake' and schema_name = 'marts'
-    and table_name in ('device_history', 'location_track_points')
-"""
-_ROUTERS = """
-select router_id, max_by(router_name, valid_from) from marts.device_history
-where router_id::varchar = $1 or lower(router_name) = lower($1)
-group by router_id order by router_id
-"""
-_NAMES = "select distinct router_name from marts.device_history where router_name is not null"
-_FIXES = """
-select fixed_at, latitude_deg, longitude_deg, altitude_m, speed_kmh, rsrp_dbm, carrier
-from marts.location_track_points
-where router_id = ? and fix_date = ? and quality = 'good'
-order by fixed_at, fix_id
-"""
-_NEAREST = """
-select fix_date from marts.location_track_points
-where router_id = $1 and quality = 'good'
-order by abs(fix_date - $2::date), fix_date limit 1
-"""
+_SQL = statements_beside(__file__, "day_track.sql")
 
 Place = tuple[float, float]
 """Longitude and latitude in degrees, in the order of GeoJSON."""
@@ -95,14 +75,14 @@ def day_track(lake: Lake, router: str, day: date) -> DayTrack:
     Raises: UsageError for a name of no router or of several, and for a day without a fix;
     LakeError if the marts are not built yet.
     """
-    if lake.rows(_BUILT) != [(True,)]:
+    if lake.rows(_SQL["built"]) != [(True,)]:
         raise LakeError(
             "The lake holds no tracks yet.", remedy="Run `fleetlake build` first: it makes them."
         )
     router_id, name = _router(lake, router)
-    rows = lake.rows(_FIXES, [router_id, day])
+    rows = lake.rows(_SQL["fixes"], [router_id, day])
     if not rows:
-        nearest = lake.rows(_NEAREST, [router_id, day])
+        nearest = lake.rows(_SQL["nearest"], [router_id, day])
         raise UsageError(
             f"Router {name} ({router_id}) has no fix on {day} (UTC).",
             remedy=f"The nearest day with fixes is {nearest[0][0]}." if nearest else "It has none.",
@@ -113,13 +93,13 @@ def day_track(lake: Lake, router: str, day: date) -> DayTrack:
 
 
 def _router(lake: Lake, router: str) -> tuple[int, str]:
-    found = lake.rows(_ROUTERS, [router])
+    found = lake.rows(_SQL["routers"], [router])
     by_id = [row for row in found if str(row[0]) == router]
     if len(by_id or found) == 1:
         [(router_id, name)] = by_id or found
         return router_id, name or str(router_id)
     if not found:
-        names = [name for (name,) in lake.rows(_NAMES)]
+        names = [name for (name,) in lake.rows(_SQL["names"])]
         raise UsageError(
             f"There is no router {router}.",
             remedy=f"{did_you_mean(router, names)}"

@@ -16,8 +16,8 @@ join (
 ) as a using (push_id)
 group by push_id
 
--- The devices and types with an unconfirmed push that a polled record may confirm.
 -- name: alike
+-- The devices and types with an unconfirmed push that a polled record may confirm.
 select distinct device, type
 from (
     select {device} as device, type, {at} as moment from ({unconfirmed}) where {has_no_id}
