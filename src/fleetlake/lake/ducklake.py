@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from fleetlake.text.quoting import literal
+from fleetlake.text.tables_beside import statements_beside
 
 METADATA = "__ducklake_metadata_lake"
 """The database under which DuckDB shows the catalog's own tables."""
@@ -68,11 +69,19 @@ _NAMED = (
 )
 """The present tables `t` and their schemas `s`."""
 
-RAW_ROWS = (
-    f"select coalesce(sum(record_count), 0) from {_table('table_stats')} "
-    f"where table_id in (select t.table_id from {_NAMED} where s.schema_name = 'raw')"
-)
+_WRITTEN = statements_beside(__file__, "ducklake.sql")
+_NAMES = {"dl": f"{METADATA}.ducklake_", "named": _NAMED}
+_NAMES["lacking"] = _WRITTEN["lacking"].format(**_NAMES)
+_SQL = {name: sql.format(**_NAMES) for name, sql in _WRITTEN.items()}
+
+RAW_ROWS = _SQL["raw_rows"]
 """Counts the rows of the raw tables."""
+
+TABLE_IDS = _SQL["table_ids"]
+"""The names of all tables that ever were, by id, as `lake.snapshots()` names them."""
+
+UNUSED_TABLES = _SQL["unused_tables"]
+"""The tables that never had a row."""
 
 
 # Snapshots
@@ -97,28 +106,10 @@ def read_snapshot(lake: OpenLake) -> tuple[int, str]:
     return int(number), str(made_at)
 
 
-TABLE_IDS = (
-    "select t.table_id::varchar, s.schema_name || '.' || t.table_name "
-    f"from {_table('table')} t join {_table('schema')} s using (schema_id)"
-)
-"""The names of all tables that ever were, by id, as `lake.snapshots()` names them."""
-
-
-_NOT_LAST_OF_HOUR = f"""
-with snapshots as (
-    select snapshot_id as id, snapshot_time::timestamptz as made_at from {_table("snapshot")}
-)
-select id from (
-    select *, max(id) over (partition by date_trunc('hour', made_at)) as last_of_hour from snapshots
-)
-where id <> last_of_hour and made_at < now() - to_seconds(?)
-order by id
-"""
-
-
 def between_hours(lake: OpenLake, older_than: timedelta) -> list[int]:
     """Return the snapshots older than this that are not the last one of their hour."""
-    return [number for (number,) in lake.rows(_NOT_LAST_OF_HOUR, [older_than.total_seconds()])]
+    found = lake.rows(_SQL["not_last_of_hour"], [older_than.total_seconds()])
+    return [number for (number,) in found]
 
 
 def expired_condition(column: str) -> str:
@@ -163,11 +154,7 @@ def rewrite_all_files(lake: OpenLake, schema: str = "", table: str = "") -> None
 
 def files_that_lost_rows(lake: OpenLake) -> dict[tuple[str, str], int]:
     """Return how many files have lost rows, by schema and table; they are not merged."""
-    found = lake.rows(
-        f"select s.schema_name, t.table_name, count(distinct d.data_file_id) from {_NAMED} "
-        f"join {_table('delete_file')} d on d.table_id = t.table_id and d.end_snapshot is null "
-        "group by all"
-    )
+    found = lake.rows(_SQL["files_that_lost_rows"])
     return {(schema, table): count for schema, table, count in found}
 
 
@@ -187,11 +174,7 @@ def _ago(age: timedelta) -> str:
 
 def storage(lake: OpenLake) -> tuple[int, int, int, int]:
     """Return the data files and their bytes, and the delete files and theirs."""
-    [counts] = lake.rows(
-        "select coalesce(sum(file_count), 0)::bigint, "
-        "coalesce(sum(file_size_bytes), 0)::bigint, coalesce(sum(delete_file_count), 0)::bigint, "
-        "coalesce(sum(delete_file_size_bytes), 0)::bigint from ducklake_table_info('lake')"
-    )
+    [counts] = lake.rows(_SQL["storage"])
     files, size, deletes, delete_size = map(int, counts)
     return files, size, deletes, delete_size
 
@@ -203,12 +186,7 @@ def files_of(schema: str, table: str) -> str:
 
 def data_files(lake: OpenLake) -> dict[str, str]:
     """Return the table of each data file that the catalog names, by the file's name."""
-    return dict(
-        lake.rows(
-            f"select f.path, s.schema_name || '.' || t.table_name from {_table('data_file')} f "
-            f"join {_table('table')} t using (table_id) join {_table('schema')} s using (schema_id)"
-        )
-    )
+    return dict(lake.rows(_SQL["data_files"]))
 
 
 _FILE_KINDS = (("data_file", "false", "record_count"), ("delete_file", "true", "delete_count"))
@@ -278,10 +256,7 @@ def files_in(copy: sqlite3.Connection) -> Iterator[tuple[str, str, str, int, boo
 
 def table_uuid(lake: OpenLake, schema: str, table: str) -> str:
     """Return the id of a table, which it keeps when it is renamed and a new one does not get."""
-    [(uuid,)] = lake.rows(
-        f"select t.table_uuid::varchar from {_NAMED} where s.schema_name = ? and t.table_name = ?",
-        [schema, table],
-    )
+    [(uuid,)] = lake.rows(_SQL["table_uuid"], [schema, table])
     return str(uuid)
 
 
@@ -316,14 +291,7 @@ def columns_of_tables(lake: OpenLake, *schemas: str) -> dict[tuple[str, str], se
 
 def bounds_in(lake: OpenLake, schema: str, column: str) -> dict[str, tuple[str | None, str | None]]:
     """Return the least and the greatest value that a column ever had, by table that had a row."""
-    found = lake.rows(
-        f"select t.table_name, b.min_value, b.max_value from {_NAMED} "
-        f"join {_table('table_stats')} r on r.table_id = t.table_id and r.next_row_id > 0 "
-        f"join {_table('column')} c on c.table_id = t.table_id and c.end_snapshot is null "
-        f"left join {_table('table_column_stats')} b on b.table_id = t.table_id "
-        "and b.column_id = c.column_id where s.schema_name = ? and c.column_name = ?",
-        [schema, column],
-    )
+    found = lake.rows(_SQL["bounds"], [schema, column])
     return {name: (low, high) for name, low, high in found}
 
 
@@ -338,22 +306,7 @@ def feed(schema: str, table: str, first: int, last: int) -> Iterator[tuple[str, 
         yield f"ducklake_table_{kind}({window})", is_arrival
 
 
-UNUSED_TABLES = (
-    f"select s.schema_name || '.' || t.table_name from {_NAMED} "
-    f"join {_table('table_stats')} r on r.table_id = t.table_id where r.next_row_id = 0"
-)
-"""The tables that never had a row."""
-
-
 # Statistics
-
-_LACKING = (
-    f"from {_table('schema')} s join {_table('table')} t using (schema_id) {{}} "
-    "where schema_name in ('raw', 'meta', 'marts') and s.end_snapshot is null "
-    f"and t.end_snapshot is null and table_id not in (select table_id from {_table('table_stats')})"
-    f" and table_id not in (select table_id from {_table('data_file')})"
-)
-"""Only tables of fleetlake, which are written under a lock: a user may be filling another one."""
 
 
 def add_statistics(lake: OpenLake) -> None:
@@ -368,16 +321,8 @@ def add_statistics(lake: OpenLake) -> None:
     second transaction. If the process is killed before it, queries are slow until rows arrive.
     """
     with lake.transaction():
-        lake.execute(
-            f"insert into {_table('table_column_stats')} by name "
-            "select table_id, column_id, true as contains_null "
-            + _LACKING.format(f"join {_table('column')} c using (table_id)")
-            + " and c.end_snapshot is null"
-        )
-        lake.execute(
-            f"insert into {_table('table_stats')} by name select table_id, 0 as record_count, "
-            "0 as next_row_id, 0 as file_size_bytes " + _LACKING.format("")
-        )
+        lake.execute(_SQL["add_column_statistics"])
+        lake.execute(_SQL["add_table_statistics"])
 
 
 def correct_statistics(lake: OpenLake) -> None:
@@ -386,18 +331,7 @@ def correct_statistics(lake: OpenLake) -> None:
     DuckLake 1.5.5 only ever widens these: they would keep an erased name (observed 2026-11-23).
     """
     for kind, typed in _SQL_TYPES.items():
-        wrong = lake.rows(
-            "select s.table_id, s.column_id, min(f.min_value::$)::varchar as least, "
-            "max(f.max_value::$)::varchar as greatest "
-            f"from {_table('table_column_stats')} s "
-            f"join {_table('column')} c using (table_id, column_id) "
-            f"left join {_table('file_column_stats')} f using (table_id, column_id) "
-            "where c.end_snapshot is null and s.extra_stats is null and c.column_type = ? "
-            "group by s.table_id, s.column_id, s.min_value, s.max_value "
-            "having least is distinct from s.min_value "
-            "or greatest is distinct from s.max_value".replace("$", typed),
-            [kind],
-        )
+        wrong = lake.rows(_SQL["wrong_statistics"].replace("::$", f"::{typed}"), [kind])
         for table_id, column_id, *values in wrong:
             least, greatest = ("null" if v is None else literal(v) for v in values)
             lake.execute(
@@ -429,72 +363,28 @@ def time_range(lake: OpenLake, raw_table: str, column: str) -> tuple[datetime, d
 
 def newest_times(lake: OpenLake) -> dict[tuple[str, str], datetime]:
     """Return the newest value in the files by raw table and column of times."""
-    found = lake.rows(
-        "select t.table_name, c.column_name, max(f.max_value) "
-        f"from {_NAMED} join {_table('data_file')} d on d.table_id = t.table_id "
-        f"join {_table('file_column_stats')} f using (data_file_id) "
-        f"join {_table('column')} c on c.table_id = t.table_id "
-        "and c.column_id = f.column_id and c.end_snapshot is null "
-        "and c.column_type = 'timestamptz' where d.end_snapshot is null and s.schema_name = 'raw' "
-        "group by all"
-    )
+    found = lake.rows(_SQL["newest_times"])
     return {(name, column): datetime.fromisoformat(at) for name, column, at in found if at}
 
 
 def file_statistics(lake: OpenLake, data_file_id: int) -> dict[str, tuple[str | None, str | None]]:
     """Return the smallest and the largest value of each column of a file, as the catalog has it."""
-    found = lake.rows(
-        "select c.column_name, s.min_value, s.max_value "
-        f"from {_table('file_column_stats')} s "
-        f"join {_table('column')} c on c.table_id = s.table_id "
-        "and c.column_id = s.column_id and c.end_snapshot is null and c.parent_column is null "
-        "where s.data_file_id = ?",
-        [data_file_id],
-    )
+    found = lake.rows(_SQL["file_statistics"], [data_file_id])
     return {name: (low, high) for name, low, high in found}
 
 
 def file_columns(lake: OpenLake, data_file_id: int) -> list[tuple[str, int]]:
     """Return the columns that a data file has, by name and field id."""
-    found = lake.rows(
-        "select distinct c.column_name, c.column_id "
-        f"from {_table('column')} c join {_table('file_column_stats')} s "
-        "on s.table_id = c.table_id and s.column_id = c.column_id "
-        "where s.data_file_id = ? and c.parent_column is null and c.end_snapshot is null "
-        "order by c.column_id",
-        [data_file_id],
-    )
+    found = lake.rows(_SQL["file_columns"], [data_file_id])
     return [(name, number) for name, number in found]
 
 
 INTERNAL = "_ducklake_internal"
 """Beginning of the names of the columns that DuckLake adds to a data file."""
 
-_CONTRADICTIONS = {
-    "data files of no table": (
-        f"select count(*) from {_table('data_file')} where table_id not in "
-        f"(select table_id from {_table('table')})"
-    ),
-    "delete files of no data file": (
-        f"select count(*) from {_table('delete_file')} where data_file_id not in "
-        f"(select data_file_id from {_table('data_file')})"
-    ),
-    "tables of no schema": (
-        f"select count(*) from {_table('table')} where schema_id not in "
-        f"(select schema_id from {_table('schema')})"
-    ),
-    "files newer than the newest snapshot": (
-        f"select count(*) from {_table('data_file')} where begin_snapshot > "
-        f"(select max(snapshot_id) from {_table('snapshot')})"
-    ),
-    "files with the name of another one": (
-        f"select count(*) - count(distinct (table_id, path)) from {_table('data_file')}"
-    ),
-}
-
 
 def contradictions(lake: OpenLake) -> Iterator[str]:
     """Yield what the catalog's tables say against each other."""
-    for what, sql in _CONTRADICTIONS.items():
-        if count := lake.rows(sql)[0][0]:
+    for count, what in lake.rows(_SQL["contradictions"]):
+        if count:
             yield f"{count:,} {what}"
