@@ -16,6 +16,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Batch
 from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import statements_beside
 
 REMEMBERED = timedelta(days=14)
 """How long a measurement counts; the cause of an older one may have been fixed."""
@@ -25,30 +26,28 @@ SHARE_ON_TIME = 0.999
 
 RESOLUTION_SECONDS = 10
 
+_SQL = statements_beside(__file__, "lateness.sql")
+
 
 def note_lateness(lake: Lake, batch: Batch, overlap: Overlap, load_id: str) -> None:
     """Record how late the rows were that a load has just inserted, in the open transaction."""
     if not overlap.starts:
         return
     endpoint = batch.endpoint
-    partition = f"r.{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''"
-    event = f"r.{quoted(str(endpoint.event_time))}"
-    age_then = f"epoch($read_until - greatest({event}, $final_until)) + {SETTLE.seconds}"
-    late = f"least(epoch($seen_at - {event}), 2 * ({age_then}))"
+    sql = _SQL["note"].format(
+        table=endpoint.name,
+        event=f"r.{quoted(str(endpoint.event_time))}",
+        partition=f"r.{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''",
+        settle=SETTLE.seconds,
+        resolution=RESOLUTION_SECONDS,
+    )
     starts = {
         "id": list(overlap.starts),
         "start_at": pa.array(overlap.starts.values(), pa.timestamp("us", tz="UTC")),
     }
     with lake.view("starts", pa.table(starts)):
         lake.execute(
-            "insert into meta.lateness by name select $profile as account_profile, "
-            "$endpoint as endpoint, $load_id as load_id, "
-            f"case when {event} >= $read_until then 0 "
-            f"else ceil({late} / {RESOLUTION_SECONDS}) * {RESOLUTION_SECONDS} end::bigint "
-            "as lateness_seconds, count(*) as records, $seen_at as measured_at "
-            f"from raw.{endpoint.name} r join starts s on s.id = {partition} "
-            f"where r._load_id = $load_id and {event} >= $earliest and {event} >= s.start_at "
-            "group by all",
+            sql,
             {
                 "profile": batch.profile,
                 "endpoint": endpoint.name,
@@ -63,15 +62,7 @@ def note_lateness(lake: Lake, batch: Batch, overlap: Overlap, load_id: str) -> N
 
 def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, timedelta]:
     """Return, by endpoint, the lateness that only one record in a thousand exceeds."""
-    found = lake.rows(
-        "with measured as (select endpoint, lateness_seconds, sum(records) as records "
-        "from meta.lateness where account_profile = ? and measured_at >= ? group by all), "
-        "shares as (select endpoint, lateness_seconds, "
-        "sum(records) over (partition by endpoint order by lateness_seconds) "
-        "/ sum(records) over (partition by endpoint) as share from measured) "
-        "select endpoint, min(lateness_seconds) from shares where share >= ? group by endpoint",
-        [profile, now - REMEMBERED, SHARE_ON_TIME],
-    )
+    found = lake.rows(_SQL["measured"], [profile, now - REMEMBERED, SHARE_ON_TIME])
     return {endpoint: timedelta(seconds=int(seconds)) for endpoint, seconds in found}
 
 

@@ -11,9 +11,13 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.text.quoting import literal
+from fleetlake.text.tables_beside import statements_beside
 
 WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
+
+_WRITTEN = statements_beside(__file__, "watermarks.sql")
+_SQL = {name: sql.format(**_WRITTEN) for name, sql in _WRITTEN.items()}
 
 
 def proven_intervals(
@@ -192,27 +196,10 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
         "list_digest": pa.array([m.held and m.held.digest for m in marks], pa.string()),
         "list_snapshot": pa.array([m.held and m.held.snapshot for m in marks], pa.int64()),
     }
-    newest = (
-        "max(watermark_at) as watermark_at, max(load_id) as load_id, "
-        "arg_max(list_digest, list_snapshot) as list_digest, max(list_snapshot) as list_snapshot"
-    )
     with lake.view("marks", pa.table(members)):
-        [(updated,)] = lake.rows(
-            "update meta.watermarks w set updated_at = greatest(w.updated_at, now()), "
-            "watermark_at = greatest(w.watermark_at, m.watermark_at), "
-            "load_id = coalesce(m.load_id, w.load_id), "
-            "list_digest = coalesce(m.list_digest, w.list_digest), "
-            "list_snapshot = coalesce(m.list_snapshot, w.list_snapshot) "
-            f"from (select account_profile, endpoint, {newest} from marks group by all) m "
-            "where w.account_profile = m.account_profile and w.endpoint = m.endpoint"
-        )
-        if len(marks) == 1 and updated:
-            return
-        lake.execute(
-            f"insert into meta.watermarks by name select account_profile, endpoint, {newest}, "
-            "now() as updated_at from marks m where not exists (select 1 from meta.watermarks w "
-            "where w.account_profile = m.account_profile and w.endpoint = m.endpoint) group by all"
-        )
+        [(updated,)] = lake.rows(_SQL["advance"])
+        if len(marks) > 1 or not updated:
+            lake.execute(_SQL["add"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,13 +264,9 @@ def begin_reads(
     """
     if not new:
         return
-    of_stream = "from meta.reads r where r.account_profile = $profile and r.endpoint = n.endpoint"
     with commit_lock(lake.path), lake.transaction():
         lake.execute(
-            "insert into meta.reads by name select $profile as account_profile, endpoint, "
-            f"$shard as shard, coalesce((select min(swept_at) {of_stream}), $now) as swept_at, "
-            f"coalesce($since, (select min(coalesce(wanted_from, $beginning)) {of_stream}), "
-            "$beginning) as wanted_from from (select unnest($new) as endpoint) n",
+            _SQL["begin_reads"],
             {
                 "profile": profile,
                 "shard": shard,
@@ -349,8 +332,5 @@ def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> No
         "wanted_from": pa.array([read.wanted_from for _, _, read in reads], instant),
     }
     with lake.view("new_reads", pa.table(members)):
-        lake.execute(
-            "delete from meta.reads r using new_reads n where r.account_profile = "
-            "n.account_profile and r.endpoint = n.endpoint and r.shard = n.shard"
-        )
+        lake.execute(_SQL["forget_reads"])
         lake.execute("insert into meta.reads by name select *, now() as finished_at from new_reads")

@@ -23,10 +23,17 @@ from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.shards import WHOLE
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import statements_beside
 
 logger = logging.getLogger(__name__)
 
 CALLS_OF_A_POLL = 1
+_NEVER = [(None, None)]
+
+_NAMES = {"pushed": PUSHED.name, "polled": POLLED.name, "key": quoted(POLLED.key[0])}
+_NAMES["destinations"] = PUSH_DESTINATIONS.name
+_WRITTEN = statements_beside(__file__, "when_due.sql")
+_SQL = {name: sql.format(**_NAMES) for name, sql in _WRITTEN.items()}
 
 _DELIVERS = (PushState.ACTIVE, PushState.DISABLED)
 """States that are not a fault: a user may disable one destination and keep another."""
@@ -39,12 +46,8 @@ def push_evidence(lake: Lake, profile: str, *, now: datetime) -> PushEvidence:
 
 
 def _evidence(lake: Lake, profile: str, now: datetime) -> PushEvidence:
-    polled_at, read_until = _last_poll(lake, profile)
-    [(pushes, first, pushed_at)] = lake.rows(
-        "select count(*), min(alerted_at), max(received_at) "
-        f"from raw.{PUSHED.name} where account_profile = ?",
-        [profile],
-    )
+    [(polled_at, read_until)] = lake.rows(_SQL["last_poll"], [profile, str(WHOLE)]) or _NEVER
+    [(pushes, first, pushed_at)] = lake.rows(_SQL["pushes"], [profile])
     if not pushes or polled_at is None or read_until is None:
         return PushEvidence(
             polled_at=polled_at,
@@ -56,72 +59,32 @@ def _evidence(lake: Lake, profile: str, now: datetime) -> PushEvidence:
         )
     service_now = read_until + SETTLE + max(now - polled_at, timedelta(0))
     recent = service_now - RECENT
-    confirmed, unconfirmed = _confirmed(lake, profile, recent, read_until, polled_at)
+    [(confirmed, unconfirmed)] = lake.rows(
+        _SQL["confirmed"], [profile, recent, read_until, polled_at]
+    )
+    window = [profile, max(first, recent), service_now - PUSHED_WITHIN]
+    [(unpushed,)] = lake.rows(_SQL["unpushed"], window)
     return PushEvidence(
         polled_at=polled_at,
         pushed_at=pushed_at,
         confirmed=confirmed,
         unconfirmed=unconfirmed,
-        unpushed=_unpushed(lake, profile, max(first, recent), service_now - PUSHED_WITHIN),
+        unpushed=unpushed,
         failing=_failing(lake, profile, recent, service_now),
     )
-
-
-def _last_poll(lake: Lake, profile: str) -> tuple[datetime | None, datetime | None]:
-    """Return when the list was last read to its end, and up to which time of the service."""
-    found = lake.rows(
-        "select finished_at, read_until from meta.reads "
-        "where account_profile = ? and endpoint = ? and shard = ?",
-        [profile, POLLED.name, str(WHOLE)],
-    )
-    return found[0] if found else (None, None)
-
-
-def _confirmed(
-    lake: Lake, profile: str, recent: datetime, read_until: datetime, polled_at: datetime
-) -> tuple[int, int]:
-    """Return how many recent pushes polls have read, and how many they should have read."""
-    [(confirmed, unconfirmed)] = lake.rows(
-        "select count(c.push_id), count(*) filter (c.push_id is null) "
-        f"from raw.{PUSHED.name} p left join meta.confirmations c using (push_id) "
-        "where p.account_profile = ? and p.alerted_at >= ? and p.alerted_at < ? "
-        "and p.received_at < ?",
-        [profile, recent, read_until, polled_at],
-    )
-    return confirmed, unconfirmed
-
-
-def _unpushed(lake: Lake, profile: str, since: datetime, until: datetime) -> int:
-    [(count,)] = lake.rows(
-        f"select count(*) from raw.{POLLED.name} a where account_profile = ? "
-        "and created_at >= ? and created_at < ? and not exists (select 1 "
-        f"from meta.confirmations c where c.alert_id = a.{quoted(POLLED.key[0])})",
-        [profile, since, until],
-    )
-    return int(count)
 
 
 def _failing(lake: Lake, profile: str, recent: datetime, service_now: datetime) -> int:
     """Return how many destinations, and recent alerts about them, say that pushes fail."""
     failures = load_settings().words.either(FAILURE_ALERTS)
-    [(alerts,)] = lake.rows(
-        f"select (select count(*) from raw.{POLLED.name} where account_profile = $who "
-        "and created_at >= $recent and type in (select unnest($types))) "
-        f"+ (select count(*) from raw.{PUSHED.name} where account_profile = $who "
-        "and alerted_at >= $recent and type in (select unnest($types)))",
-        {"who": profile, "recent": recent, "types": failures},
-    )
+    [(alerts,)] = lake.rows(_SQL["failing"], {"who": profile, "recent": recent, "types": failures})
     states = [one.state(service_now) for one in _destinations(lake, profile)]
     is_none_active = bool(states) and PushState.ACTIVE not in states
     return int(alerts) + sum(state not in _DELIVERS for state in states) + is_none_active
 
 
 def _destinations(lake: Lake, profile: str) -> list[PushDestination]:
-    cursor = lake.execute(
-        f"select * from raw.{PUSH_DESTINATIONS.name} where valid_to is null "
-        "and account_profile = ?",
-        [profile],
-    )
+    cursor = lake.execute(_SQL["destinations"], [profile])
     names = [column[0] for column in cursor.description or ()]
     return [PushDestination.of_row(dict(zip(names, r, strict=True))) for r in cursor.fetchall()]
 
