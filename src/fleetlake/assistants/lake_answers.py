@@ -31,6 +31,7 @@ from fleetlake.marts.findings import findings_query
 from fleetlake.monitoring.proof import AnswerProof
 from fleetlake.semantic_layer import MetricQuery, compile_metrics, metrics
 from fleetlake.text.quoting import quoted
+from fleetlake.text.tables_beside import text_beside
 
 SECONDS = 20.0
 MOST_ROWS = 1_000
@@ -273,18 +274,8 @@ def _described(schema: str) -> str:
 
 
 def _device_sql() -> str:
-    routers, lines = (thing.listing for thing in (Thing.ROUTER, Thing.NET_DEVICE))
-    ids = "mac, serial, imei, iccid, hostname"
-    return (
-        "select r.id as router_id, r.name, r.device_type, r.full_product_name, r.serial_number, "
-        "r.mac, r.ipv4_address, r.state, r.group_id, r.account_id, r.asset_id, r.description "
-        f"from raw.{routers.name} r where r.valid_to is null and ("
-        "r.id::varchar = $text or lower($text) in (lower(r.serial_number), lower(r.mac), "
-        "r.ipv4_address) "
-        f"or r.id in (select id from raw.{routers.name} where contains(lower(name), lower($text))) "
-        f"or r.id in (select router_id from raw.{lines.name} where list_contains("
-        f"[lower(x::varchar) for x in [{ids}]], lower($text)))) order by r.name, r.id"
-    )
+    routers, lines = (thing.listing.name for thing in (Thing.ROUTER, Thing.NET_DEVICE))
+    return text_beside(__file__, "device.sql").format(routers=routers, lines=lines)
 
 
 def _shortened(value: object) -> object:

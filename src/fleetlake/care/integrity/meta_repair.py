@@ -21,32 +21,20 @@ from fleetlake.lake.watermarks import proven_intervals, replace_intervals
 from fleetlake.planning.coverage import SWEEP
 from fleetlake.planning.intervals import BEGINNING, Interval, subtract
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.tables_beside import statements_beside
 
-_OVERLAPS = (
-    "select endpoint, count(*) from (select endpoint, start_at, end_at, lag(end_at) over "
-    "(partition by account_profile, endpoint, partition order by start_at) as before "
-    "from meta.intervals) where start_at >= end_at or start_at < before group by endpoint"
-)
-_DOUBLED = (
-    "select endpoint, count(*) - count(distinct account_profile) from meta.watermarks "
-    "group by endpoint having count(*) > count(distinct account_profile)"
-)
-_UNMARKED = (
-    "select endpoint, count(distinct account_profile) from meta.intervals i where not exists ("
-    "select 1 from meta.watermarks w where w.account_profile = i.account_profile "
-    "and w.endpoint = i.endpoint) group by endpoint"
-)
+_SQL = statements_beside(__file__, "meta_repair.sql")
+_CONTRADICTIONS = {
+    "overlaps": "{} proven ranges are empty or overlap",
+    "doubled": "{} watermarks too many",
+    "unmarked": "{} accounts have proven ranges without a watermark",
+}
 
 
 def index_damages(lake: Lake) -> Iterator[Damage]:
     """Yield where proven ranges, watermarks and counts of loads contradict the raw tables."""
-    rules = {
-        _OVERLAPS: "{} proven ranges are empty or overlap",
-        _DOUBLED: "{} watermarks too many",
-        _UNMARKED: "{} accounts have proven ranges without a watermark",
-    }
-    for sql, found in rules.items():
-        for endpoint, count in lake.rows(sql):
+    for name, found in _CONTRADICTIONS.items():
+        for endpoint, count in lake.rows(_SQL[name]):
             yield _damage(endpoint, found.format(f"{count:,}"))
     removed, written = _removed_on_purpose(lake), rows_of_loads(lake)
     counts, newest = count_rows(lake), newest_in_files(lake)
@@ -75,13 +63,7 @@ def _damage(endpoint: str, found: str) -> Damage:
 
 def rows_of_loads(lake: Lake) -> dict[str, int]:
     """Return by endpoint the rows that loads wrote, without those that repairs have forgotten."""
-    found = lake.rows(
-        "select endpoint, sum(rows)::bigint from ("
-        "select endpoint, rows_added as rows from meta.loads union all "
-        f"select endpoint, -rows from meta.events where kind = {literal(EventKind.REPAIR)}) "
-        "where endpoint is not null group by endpoint"
-    )
-    return dict(found)
+    return dict(lake.rows(_SQL["rows_of_loads"], [EventKind.REPAIR]))
 
 
 def _removed_on_purpose(lake: Lake) -> set[str | None]:
@@ -149,11 +131,8 @@ def forget_all_proofs(lake: Lake) -> None:
 
 
 def _sweep_next(lake: Lake, condition: str, parameters: list[object]) -> None:
-    lake.execute(
-        "update meta.reads set final_until = null, read_until = null, "
-        f"swept_at = swept_at - interval {2 * SWEEP.days} days where {condition}",
-        parameters,
-    )
+    sql = _SQL["sweep_next"].format(days=2 * SWEEP.days, condition=condition)
+    lake.execute(sql, parameters)
 
 
 def _profiles(lake: Lake, endpoint: Endpoint) -> list[str]:
@@ -168,12 +147,7 @@ def lower_watermark(lake: Lake, endpoint: Endpoint) -> None:
     [(newest,)] = lake.rows(
         f"select max({quoted(endpoint.event_time or '')}) from raw.{quoted(endpoint.name)}"
     )
-    lake.execute(
-        "update meta.watermarks set watermark_at = "
-        "case when ?::timestamptz is not null then least(watermark_at, ?::timestamptz) end "
-        "where endpoint = ?",
-        [newest, newest, endpoint.name],
-    )
+    lake.execute(_SQL["lower_watermark"], {"newest": newest, "endpoint": endpoint.name})
 
 
 def restore_meta(lake: Lake, lost: Collection[str]) -> None:
@@ -202,11 +176,7 @@ def restore_watermarks(lake: Lake) -> None:
         elif endpoint.mode is Mode.HISTORY:
             newest = "greatest(valid_from, valid_to)"
         lake.execute(
-            "insert into meta.watermarks (account_profile, endpoint, watermark_at, updated_at) "
-            f"select account_profile, {literal(name)}, max({newest}), max(_loaded_at) "
-            f"from raw.{quoted(name)} r where not exists (select 1 from meta.watermarks w "
-            f"where w.account_profile = r.account_profile and w.endpoint = {literal(name)}) "
-            "group by account_profile"
+            _SQL["restore_watermarks"].format(name=literal(name), newest=newest, table=quoted(name))
         )
 
 
@@ -219,9 +189,4 @@ def balance_loads(lake: Lake, names: Collection[str]) -> None:
     for name in names:
         missing = held.get(name, 0) - written.get(name, 0)
         if missing:
-            lake.execute(
-                "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
-                "rows_added, rows_changed, quarantined, committed_at) "
-                "values (?, 'repair', '', ?, 0, ?, 0, 0, now())",
-                [str(uuid4()), name, missing],
-            )
+            lake.execute(_SQL["balance_load"], [str(uuid4()), name, missing])
