@@ -1,41 +1,23 @@
 """Which alert types a rule covers, by subject. Names are those of the service contract.
 
-The first four groups are the types that the SQL models read; a test compares them. The models
-strip the prefix `alt_`, so the types that also exist for the alternate platform are listed twice.
+The groups are in `type_groups.csv`. The first four are the types that the SQL models read; a test
+compares them. The models strip the prefix `alt_`, so the types that also exist for the alternate
+platform are listed twice.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import groupby
+from operator import itemgetter
 
 from fleetlake.alerting.push_destinations import FAILURE_ALERTS
 from fleetlake.errors import UsageError
+from fleetlake.text.tables_beside import rows_beside
 
-_GROUPS = {
-    "failover": "failover_event",
-    "wan": """
-        alt_ethernet_wan_connected alt_ethernet_wan_disconnected alt_modem_wan_connected
-        alt_modem_wan_disconnected ethernet_wan_connected ethernet_wan_disconnected
-        ethernet_wan_standby ethernet_wan_unplugged modem_wan_connected modem_wan_disconnected
-        modem_wan_standby modem_wan_unplugged wwan_connected wwan_disconnected
-        wwan_network_unavailable wwan_standby
-    """,
-    "battery": """
-        batt_health_alert batt_over_current_alert batt_over_temp_alert batt_over_voltage_alert
-        batt_sys_low_power_alert batt_sys_power_off_alert
-    """,
-    "availability": "connection_state",
-    "location": """
-        device_location_unknown geofence_proximity_change location_service_change
-    """,
-    "security": """
-        account_locked config_change duplicate_ssid ip_banned ips_activity ips_enable_disable
-        ips_eng_failure ips_mode_change login_success mgr_login_failure
-        remote_connection_request scep_enrollment_failure sim_door_event span_enabled
-        unrecognized_mac_alert
-    """,
-}
-TYPE_GROUPS = {name: tuple(types.split()) for name, types in _GROUPS.items()}
-TYPE_GROUPS["pushes"] = FAILURE_ALERTS
+TYPE_GROUPS = {
+    group: tuple(row["alert_type"] for row in rows)
+    for group, rows in groupby(rows_beside(__file__, "type_groups.csv"), itemgetter("group"))
+} | {"pushes": FAILURE_ALERTS}
 """Alert types by the word that names a group of them on the command line."""
 
 _ALIKE = ("ethernet_wan_plugged", "modem_wan_plugged", "wwan_network_available")

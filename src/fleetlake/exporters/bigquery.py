@@ -5,18 +5,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from adbc_driver_bigquery import DatabaseOptions, dbapi
 
-from fleetlake.exporters.sql import Dialect, SqlExporter
+from fleetlake.exporters.sql import Dialect, SqlExporter, column_types
 
 BIGQUERY = Dialect(
-    types={
-        "BOOLEAN": "BOOL",
-        "BIGINT": "INT64",
-        "DOUBLE": "FLOAT64",
-        "DATE": "DATE",
-        "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
-        "VARCHAR": "STRING",
-        "JSON": "JSON",
-    },
+    types=column_types("bigquery"),
     columns=(
         "SELECT column_name FROM {dataset}.INFORMATION_SCHEMA.COLUMNS WHERE table_name = {table}"
     ),

@@ -15,18 +15,10 @@ import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
 from fleetlake.exporters.contract import ExportMark
-from fleetlake.exporters.sql import MARKS_TABLE, Dialect, SqlExporter
+from fleetlake.exporters.sql import MARKS_TABLE, Dialect, SqlExporter, column_types
 
 POSTGRES = Dialect(
-    types={
-        "BOOLEAN": "boolean",
-        "BIGINT": "bigint",
-        "DOUBLE": "double precision",
-        "DATE": "date",
-        "TIMESTAMP WITH TIME ZONE": "timestamptz",
-        "VARCHAR": "text",
-        "JSON": "json",  # jsonb rejects some texts that JSON allows; queries can cast to it
-    },
+    types=column_types("postgres"),
     columns=(
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_schema = current_schema() AND table_name = {table}"

@@ -2,18 +2,10 @@
 
 from adbc_driver_snowflake import dbapi
 
-from fleetlake.exporters.sql import Dialect, SqlExporter
+from fleetlake.exporters.sql import Dialect, SqlExporter, column_types
 
 SNOWFLAKE = Dialect(
-    types={
-        "BOOLEAN": "BOOLEAN",
-        "BIGINT": "BIGINT",
-        "DOUBLE": "DOUBLE",
-        "DATE": "DATE",
-        "TIMESTAMP WITH TIME ZONE": "TIMESTAMP_TZ",
-        "VARCHAR": "VARCHAR",
-        "JSON": "VARIANT",
-    },
+    types=column_types("snowflake"),
     columns=(
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_schema = CURRENT_SCHEMA() AND table_name = {table}"

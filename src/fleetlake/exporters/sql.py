@@ -14,12 +14,22 @@ from typing import Any
 import pyarrow as pa
 
 from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
+from fleetlake.text.tables_beside import rows_beside
 
 MARKS_TABLE = "fleetlake_exports"
 STAGE = "fleetlake_stage"
 
 UNFINISHED = ""
 """Mark of a table that is being created."""
+
+
+def column_types(database: str) -> dict[str, str]:
+    """Return a database's column types by those of DuckDB.
+
+    In PostgreSQL, JSON is `json`: `jsonb` rejects some texts that JSON allows, and queries can cast
+    to it.
+    """
+    return {row["duckdb"]: row[database] for row in rows_beside(__file__, "column_types.csv")}
 
 
 @dataclass(frozen=True, kw_only=True)
