@@ -155,8 +155,8 @@ _NAMES = {
     "key": _KEY,
     "polled": ALERTS.name,
     "pushed": PUSHED.name,
-    "routers": Thing.ROUTER.listing.name,
-    "groups": GROUPS.name,
+    "router_list": Thing.ROUTER.listing.name,
+    "group_list": GROUPS.name,
 }
 
 

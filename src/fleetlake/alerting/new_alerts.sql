@@ -5,11 +5,11 @@ select
     a.detected_at, a.account_id, a.router_id, routers.name, groups.name, routers.group_id,
     a._loaded_at
 from ({alerts}) as a
-left join raw.{routers} as routers
+left join raw.{router_list} as routers
     on routers.id = a.router_id
     and routers.valid_to is null
     and routers.account_profile = a.account_profile
-left join raw.{groups} as groups
+left join raw.{group_list} as groups
     on groups.id = routers.group_id
     and groups.valid_to is null
     and groups.account_profile = a.account_profile

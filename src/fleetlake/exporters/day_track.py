@@ -93,7 +93,7 @@ def day_track(lake: Lake, router: str, day: date) -> DayTrack:
 
 
 def _router(lake: Lake, router: str) -> tuple[int, str]:
-    found = lake.rows(_SQL["routers"], [router])
+    found = lake.rows(_SQL["devices_named"], [router])
     by_id = [row for row in found if str(row[0]) == router]
     if len(by_id or found) == 1:
         [(router_id, name)] = by_id or found

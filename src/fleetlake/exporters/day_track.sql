@@ -3,7 +3,7 @@ select count(distinct table_name) = 2 from duckdb_columns()
 where database_name = 'lake' and schema_name = 'marts'
     and table_name in ('device_history', 'location_track_points')
 
--- name: routers
+-- name: devices_named
 select router_id, max_by(router_name, valid_from) from marts.device_history
 where router_id::varchar = $1 or lower(router_name) = lower($1)
 group by router_id order by router_id
