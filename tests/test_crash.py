@@ -150,7 +150,10 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(
         kills: Counter[str] = Counter()
         for words in islice(cycle(KILLED), 3 * KILLS):
             life = chance.uniform(SHORTEST_LIFE_SECONDS, longest[words[0]])
-            kills[words[0]] += kill_after(life, *words, env=env)
+            if kill_after(life, *words, env=env):
+                kills[words[0]] += 1
+            else:  # the machine may be less busy than when it was measured
+                longest[words[0]] = max(life, 2 * SHORTEST_LIFE_SECONDS)
             fleet.advance(chance.uniform(60, 7200))
             if kills.total() == KILLS:
                 break
