@@ -174,13 +174,18 @@ mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 
 mart-increments: $(READY)  ## Fill one lake in 50 steps, with late rows and kills, and one at once; compare
 	@MART_INCREMENTS=50 $(BIN)/python -m pytest -q -s tests/marts/test_identical.py
 
-test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
-	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
-	  $(BIN)/python -m pytest -q -m spark tests/marts tests/exporters
+cluster: $(READY) $(SPARK)/.ready  ## Run a Spark cluster on this machine until Ctrl-C (needs Java 17 or later)
+	@$(SPARK)/bin/python -m tools.spark_cluster
 
-$(SPARK)/.ready: requirements/spark.lock
+test-cluster: $(READY) $(SPARK)/.ready  ## Build marts on a Spark cluster, with INCREMENTS=3 and KILLS=2, and compare (25 minutes, Java 17)
+	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
+	  $(BIN)/python -m pytest -q -s -m spark tests/marts tests/exporters $(if $(K),-k "$(K)")
+
+$(SPARK)/.ready: requirements/spark.lock $(READY)
 	@echo "Setting up $(SPARK): a few minutes, once."
 	@$(PYTHON) -m venv $(SPARK)
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+	  > $$($(SPARK)/bin/python -c 'import site; print(site.getsitepackages()[0])')/layer.pth
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
@@ -275,7 +280,7 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
-	@$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock > /dev/null
+	@$(LOCK) pyproject.toml --extra all --group dev --output-file requirements.lock > /dev/null
 	@for group in bench bench-airbyte bench-singer bench-singer-target browser docs pandas spark tracks; do \
 	  $(LOCK) --group $$group --output-file requirements/$$group.lock > /dev/null || exit 1; done
 

@@ -1,7 +1,7 @@
 """What some tests need beyond the README's commands: a PostgreSQL server, or a Python with Spark.
 
 Those tests are marked `postgres` or `spark`. `make test` does not select them; `make test-outlets`
-and `make test-spark` start what they need and run them.
+and `make test-cluster` start what they need and run them.
 """
 
 import os
@@ -21,7 +21,7 @@ def postgres() -> str:
 
 def spark_python() -> str:
     """Return the path of the Python that has Spark; without one the test fails."""
-    return _named(_SPARK, "make test-spark")
+    return _named(_SPARK, "make test-cluster")
 
 
 def _named(variable: str, target: str) -> str:
