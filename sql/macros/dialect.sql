@@ -57,7 +57,7 @@
 {%- endmacro %}
 
 {% macro spark__explode_days(first, last) -%}
-    explode(sequence({{ first }}, {{ last }}, interval 1 day))
+    explode(case when {{ first }} <= {{ last }} then sequence({{ first }}, {{ last }}, interval 1 day) else array() end)
 {%- endmacro %}
 
 
@@ -219,6 +219,20 @@
     struct({{ columns | join(', ') }})
 {%- endmacro %}
 
+{# Whether several columns are together in a relation that has them too; a null equals a null. #}
+{% macro is_one_of(columns, relation) -%}
+    {{ return(adapter.dispatch('is_one_of')(columns, relation)) }}
+{%- endmacro %}
+
+{% macro default__is_one_of(columns, relation) -%}
+    row({{ columns | join(', ') }}) in (select row({{ columns | join(', ') }}) from {{ relation }})
+{%- endmacro %}
+
+{# Spark takes a struct before `in` apart, so it stands in another one. #}
+{% macro spark__is_one_of(columns, relation) -%}
+    struct(struct({{ columns | join(', ') }})) in (select struct({{ columns | join(', ') }}) from {{ relation }})
+{%- endmacro %}
+
 {# The number of the period of some seconds that a time lies in, counted since 1970. #}
 {% macro slot_of(event, seconds) -%}
     floor({{ seconds_between(epoch_start(), event) }} / {{ seconds }})
@@ -231,4 +245,22 @@
 {# An instant that has not come, for comparisons. #}
 {% macro never() -%}
     {{ day_start("date '9999-01-01'") }}
+{%- endmacro %}
+
+{# The last day of the same router in another relation before each day, or the first one after it. #}
+{% macro nearest_day(days, day, side, others, other) -%}
+    {{ return(adapter.dispatch('nearest_day')(days, day, side, others, other)) }}
+{%- endmacro %}
+
+{% macro default__nearest_day(days, day, side, others, other) -%}
+    select d.router_id, o.{{ other }}
+    from {{ days }} as d
+    asof join {{ others }} as o on d.router_id = o.router_id and d.{{ day }} {{ side }} o.{{ other }}
+{%- endmacro %}
+
+{% macro spark__nearest_day(days, day, side, others, other) -%}
+    select d.router_id, {{ 'max' if side == '>' else 'min' }}(o.{{ other }}) as {{ other }}
+    from {{ days }} as d
+    inner join {{ others }} as o on d.router_id = o.router_id and d.{{ day }} {{ side }} o.{{ other }}
+    group by d.router_id, d.{{ day }}
 {%- endmacro %}

@@ -3,8 +3,8 @@
    An incremental model consists of units, such as a device and a UTC day (`meta.unit`). A build
    recomputes and replaces exactly the units touched by rows committed since the model's last
    build, whatever their event time: a late row changes its own unit, a row that was read again
-   changes none. "Since" means the lake's commit number, not a clock or an event time. On a
-   platform without commit numbers every build is a full one. #}
+   changes none. "Since" means the lake's commit number, not a clock or an event time. In a mirror for
+   another engine, that number is a column; sql/macros/spark.sql says how units are replaced there. #}
 
 {% macro make_state() -%}
     {% if target.type == 'duckdb' %}
@@ -18,32 +18,40 @@
    variable is a constant to DuckDB, which skips files by it. A query for Jinja would make each build's
    statements differ, and `fleetlake build` repeats those of an earlier one. #}
 {% macro recall_built() -%}
-    {% if is_incremental() %}
+    {% if is_incremental() and target.type == 'duckdb' %}
     set variable built_snapshot = (select coalesce(max(snapshot_id), -1) from state.built where model = '{{ this.name }}');
     set variable last_built_at = (select coalesce(max(built_at), '-infinity') from state.built where model = '{{ this.name }}')
     {% endif %}
 {%- endmacro %}
 
+{# What a build elsewhere was told about the model's last build: `snapshot`, and when it was (`at`). #}
+{% macro last_read() -%}
+    {{ return(var('built', {}).get(this.name, {})) }}
+{%- endmacro %}
+
 {# The rows of a raw table that were committed since this model was last built. #}
 {% macro is_new_row() -%}
-    snapshot_id > getvariable('built_snapshot')
+    snapshot_id > {% if target.type == 'spark' %}{{ last_read().get('snapshot', -1) }}{% else %}getvariable('built_snapshot'){% endif %}
 {%- endmacro %}
 
 {# The rows of an incremental model that were computed since this model was last built. #}
 {% macro is_recomputed() -%}
-    built_at > getvariable('last_built_at')
+    built_at > {% if target.type == 'spark' %}timestamp '{{ last_read().get('at', '') }}'{% else %}getvariable('last_built_at'){% endif %}
 {%- endmacro %}
 
 {# The rows of a relation in touched units; all rows in a full build. #}
 {% macro in_touched(columns, touched) -%}
-    {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
+    {%- if is_incremental() and target.type == 'spark' and 'unit' in config.get('meta', {}) -%}{{ in_found(columns) }}
+    {%- elif is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
 {%- endmacro %}
 
 {# Pre-hook: store the touched units in a table, and delete their rows from the model. It is for a
    query that reads the model itself, so it must run before the rows are gone. A column of a unit may
    be null. A variable holds the first touched day: DuckDB compares it before it joins. #}
 {% macro forget_found(touched) -%}
-    {% if is_incremental() %}
+    {% if is_incremental() and target.type == 'spark' %}
+    {% do write_table(touched_table(), touched) %}
+    {% elif is_incremental() %}
     create or replace table {{ touched_table() }} as {{ touched }};
     set variable touched_from = (select min(columns('.*_date')) from {{ touched_table() }});
     delete from {{ this }} where {{ in_found(config.get('meta')['unit']) }}
@@ -51,13 +59,24 @@
 {%- endmacro %}
 
 {% macro touched_table() -%}
-    state.touched_{{ this.name }}
+    {{ return(api.Relation.create(schema='state', identifier='touched_' ~ this.name)) }}
+{%- endmacro %}
+
+{# The column of a unit that is a UTC day; none if it has none. #}
+{% macro date_of(unit) -%}
+    {% for column in unit if column.endswith('_date') %}{{ return(column) }}{% endfor %}
+    {{ return(none) }}
+{%- endmacro %}
+
+{# The first UTC day of the touched units, before which nothing has to be read. #}
+{% macro touched_from() -%}
+    {% if target.type == 'spark' %}(select min({{ date_of(config.get('meta')['unit']) }}) from {{ touched_table() }}){% else %}getvariable('touched_from'){% endif %}
 {%- endmacro %}
 
 {# The condition for rows of the touched units in that table; true for all rows in a full build. #}
 {% macro in_found(columns) -%}
     {%- if is_incremental() -%}
-    row({{ columns | join(', ') }}) in (select row({{ columns | join(', ') }}) from {{ touched_table() }})
+    {{ is_one_of(columns, touched_table()) }}
     {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
@@ -65,12 +84,13 @@
 {% macro in_reach(device, event, touched, days) -%}
     {%- if is_incremental() -%}
         {{ device }} in (select {{ device }} from ({{ touched }}))
-        and {{ event }} >= {{ day_start("getvariable('touched_from')") }} - interval {{ days }} day
+        and {{ event }} >= {{ day_start(touched_from()) }} - interval {{ days }} day
     {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
 {# Pre-hook: delete the units that are about to be recomputed; a variable holds their first day. #}
 {% macro forget(touched) -%}
+    {% if target.type == 'spark' %}{{ return(forget_found(touched)) }}{% endif %}
     {% if is_incremental() %}
     set variable touched_from = (select min(columns('.*_date')) from ({{ touched }}));
     delete from {{ this }} where {{ in_touched(config.get('meta')['unit'], touched) }}
@@ -98,7 +118,7 @@
 {# Pre-hook: store whether a confirmation was deleted since this model was last built. A deletion leaves
    no new row, so the earlier ones are counted. #}
 {% macro recall_confirmations() -%}
-    {% if is_incremental() %}
+    {% if is_incremental() and target.type == 'duckdb' %}
     set variable has_lost_confirmations = (
         select count(*) is distinct from (select max(confirmations) from state.confirmations where model = '{{ this.name }}')
         from {{ source('meta', 'confirmations') }}
@@ -115,9 +135,23 @@
             >= {{ day_start(date) }} + interval 1 day, false)
 {%- endmacro %}
 
+{# The first or last time of all samples (`which` is min or max): those read, and those of earlier builds. #}
+{% macro of_all_samples(which) -%}
+    {%- set column = {'min': 'first_sampled_at', 'max': 'last_sampled_at'}[which] -%}
+    {%- set read = which ~ '(' ~ which ~ '(sampled_at)) over ()' -%}
+    {%- if is_incremental() and target.type == 'spark' -%}
+        {{ {'min': 'least', 'max': 'greatest'}[which] }}({{ read }}, (select {{ which }}({{ column }}) from {{ this }}))
+    {%- else -%}{{ read }}{%- endif -%}
+{%- endmacro %}
+
+{# Units that may have become complete without a new sample, where no row can be updated. #}
+{% macro or_incomplete(columns) -%}
+    {% if is_incremental() and target.type == 'spark' %}union select {{ columns | join(', ') }} from {{ this }} where not is_complete{% endif %}
+{%- endmacro %}
+
 {# Post-hook: a day becomes complete without a new sample of the same interface. #}
 {% macro mark_complete(date) -%}
-    {% if is_incremental() %}
+    {% if is_incremental() and target.type == 'duckdb' %}
     update {{ this }} set is_complete = not is_complete, built_at = {{ built_at() }}
     where is_complete <> {{ is_sampled_whole(
         date, '(select min(first_sampled_at) from ' ~ this ~ ')', '(select max(last_sampled_at) from ' ~ this ~ ')'
@@ -127,5 +161,5 @@
 
 {# The time at which the build computed a row. #}
 {% macro built_at() -%}
-    cast('{{ run_started_at }}' as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }})
+    {%- if target.type == 'spark' -%}timestamp '{{ var('built_at', '') }}'{%- else -%}cast('{{ run_started_at }}' as timestamp with time zone){%- endif -%}
 {%- endmacro %}

@@ -15,7 +15,7 @@
 
 {# Pre-hook: store when the first of them was taken. #}
 {% macro recall_first_fix() -%}
-    {% if is_incremental() %}set variable first_touched_at = (select min(fixed_at) from ({{ touched_fixes() }})){% endif %}
+    {% if is_incremental() and target.type == 'duckdb' %}set variable first_touched_at = (select min(fixed_at) from ({{ touched_fixes() }})){% endif %}
 {%- endmacro %}
 
 {% macro touched_point_days() -%}
@@ -42,13 +42,9 @@
     from days as d
     cross join (values (-1), (0), (1)) as o (days)
     union
-    select d.router_id, t.trip_date
-    from days as d
-    asof join trip_days as t on d.router_id = t.router_id and d.fix_date > t.trip_date
+    {{ nearest_day('days', 'fix_date', '>', 'trip_days', 'trip_date') }}
     union
-    select d.router_id, t.trip_date
-    from days as d
-    asof join trip_days as t on d.router_id = t.router_id and d.fix_date < t.trip_date
+    {{ nearest_day('days', 'fix_date', '<', 'trip_days', 'trip_date') }}
     union
     select t.router_id, t.trip_date
     from {{ this }} as t
@@ -64,12 +60,14 @@
     select net_device_id, cast(created_at as date) as usage_date
     from {{ source('raw', 'net_device_usage_samples') }}
     where {{ is_new_row() }}
+    {{ or_incomplete(['net_device_id', 'usage_date']) }}
 {%- endmacro %}
 
 {% macro touched_signal_days() -%}
     select net_device_id, cast(created_at as date) as signal_date
     from {{ source('raw', 'net_device_signal_samples') }}
     where {{ is_new_row() }}
+    {{ or_incomplete(['net_device_id', 'signal_date']) }}
 {%- endmacro %}
 
 {# New versions and those that ended, and the days that have come since for all others. #}
@@ -123,7 +121,7 @@
         from {{ source('raw', 'pushed_alerts') }}
         where {{ is_new_row() }}
             or push_id in (select push_id from {{ source('meta', 'confirmations') }} where {{ is_new_row() }})
-            or (getvariable('has_lost_confirmations')
+            or ({{ "true" if target.type == 'spark' else "getvariable('has_lost_confirmations')" }}
                 and push_id not in (select push_id from {{ source('meta', 'confirmations') }}))
     ) as changed
 

@@ -1,12 +1,12 @@
 -- Grain: one row per network code (MCC and MNC), with the name of its carrier.
--- Kind: incremental. A unit is a code. Spark has no such strategy; there, every build is a full one.
+-- Kind: incremental. A unit is a code.
 
 -- Fixes contain the code of their carrier, not its name. The name that interfaces first reported for a
 -- code takes precedence over the one in the seed, because all other marts have the reported names.
 -- A code is rewritten only if its name has changed: its fixes are then rewritten too.
 {{ config(
     materialized='incremental', unique_key='carrier_code',
-    incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
+    incremental_strategy='delete+insert',
     post_hook="{{ remember_built() }}"
 ) }}
 

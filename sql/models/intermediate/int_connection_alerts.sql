@@ -4,7 +4,7 @@
 
 {{ config(
     materialized='incremental',
-    incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
+    incremental_strategy='delete+insert',
     unique_key='alert_id',
     post_hook="{{ remember_built() }}"
 ) }}

@@ -41,7 +41,8 @@ select
     {{ exact_total(column) }} as {{ column }}_sum,
     {% endfor %}
 
-    max(fixed_at) as last_fixed_at
+    max(fixed_at) as last_fixed_at,
+    {{ built_at() }} as built_at
 
 from measured
 group by router_id, fix_date, cell_row, cell_column, carrier

@@ -35,7 +35,8 @@ select
     max(case when newness = 2 then fixed_at end) as before_fixed_at,
 
     min(fixed_at) as first_fixed_at,
-    max(fixed_at) as last_fixed_at
+    max(fixed_at) as last_fixed_at,
+    {{ built_at() }} as built_at
 
 from fixes
 group by router_id, fix_date

@@ -1,11 +1,11 @@
 -- Grain: one row per router or access point and span of time in one account, with its newest name.
--- Kind: incremental. A unit is a device. Spark has no such strategy; there, every build is a full one.
+-- Kind: incremental. A unit is a device.
 
 -- A device is rewritten only if its name or one of its spans has changed: most new versions of a
 -- record change something else.
 {{ config(
     materialized='incremental', unique_key='router_id',
-    incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
+    incremental_strategy='delete+insert',
     post_hook="{{ remember_built() }}"
 ) }}
 

@@ -20,7 +20,7 @@ with alerts as (
     from {{ ref('stg_alerts') }} as a
     {% if is_incremental() %}
     -- The first alert of a day may repeat one of a day before; `in_found` then leaves out those days.
-    where a.detected_at >= {{ seconds_after(day_start("getvariable('touched_from')"), -var('alert_repeat_s')) }}
+    where a.detected_at >= {{ seconds_after(day_start(touched_from()), -var('alert_repeat_s')) }}
         and (a.alert_type, coalesce(a.router_id, 0), cast(a.detected_at as date)) in (
             select t.alert_type, coalesce(t.router_id, 0), t.alert_date - n.n
             from {{ touched_table() }} as t

@@ -1,10 +1,10 @@
 -- Grain: one row per router and fix.
--- Kind: incremental. A unit is a fix. Spark has no such strategy; there, every build is a full one.
+-- Kind: incremental. A unit is a fix.
 
 {% set unit = ['fix_date', 'router_id', 'fix_id'] %}
 {{ config(
     materialized='incremental', unique_key=unit,
-    incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
+    incremental_strategy='delete+insert',
     meta={'unit': unit},
     pre_hook="{{ recall_first_fix() }}",
     post_hook="{{ remember_built() }}"
@@ -45,7 +45,7 @@ fixes as (
     from {{ ref('stg_historical_locations') }} as f
     {% if is_incremental() %}
     inner join reach as r on f.router_id = r.router_id and f.fixed_at >= r.read_from
-    where f.fixed_at >= getvariable('first_touched_at') - interval 20 hour
+    where f.fixed_at >= {{ '(select min(fixed_at) from touched)' if target.type == 'spark' else "getvariable('first_touched_at')" }} - interval 20 hour
     {% endif %}
 ),
 
@@ -210,7 +210,7 @@ written as (
 
 -- The fixes to write are usually the newest ones read. Without `materialized`, DuckDB would join all
 -- fixes of these days first and compare times last.
-recent as materialized (
+recent as {{ 'materialized ' if target.type == 'duckdb' }}(
     select * from fixes where fixed_at >= (select min(fixed_at) from written)
 ),
 

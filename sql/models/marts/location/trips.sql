@@ -57,7 +57,7 @@ fixes as (
     {% endif %}
     where quality = 'good'
     {% if is_incremental() %}
-        and fixed_at >= {{ day_start("getvariable('touched_from')") }} - interval 1 day
+        and fixed_at >= {{ day_start(touched_from()) }} - interval 1 day
     {% endif %}
     window track as (partition by p.router_id order by fixed_at, fix_id)
 ),

@@ -16,7 +16,7 @@ with versions as (
     from {{ ref('stg_net_device_health_history') }} as h
     cross join {{ ref('int_as_of') }} as a
     {% if is_incremental() %}
-    where h.valid_to is null or h.valid_to >= {{ day_start("getvariable('touched_from')") }}
+    where h.valid_to is null or h.valid_to >= {{ day_start(touched_from()) }}
     {% endif %}
 ),
 

@@ -54,7 +54,7 @@ select
     {{ exact_mean('rsrq_5g_highband_db') }} as mean_rsrq_5g_highband_db,
     {{ exact_mean('sinr_5g_highband_db') }} as mean_sinr_5g_highband_db,
 
-    {{ is_sampled_whole('signal_date', 'min(min(sampled_at)) over ()', 'max(max(sampled_at)) over ()') }} as is_complete,
+    {{ is_sampled_whole('signal_date', of_all_samples('min'), of_all_samples('max')) }} as is_complete,
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at

@@ -44,7 +44,7 @@ select
     {{ whole_number(seconds_of_day('covered_s', 6)) }} as sampled_s,
     {{ whole_number(seconds_of_day('greatest(least(covered_s, coalesce(uptime_s, 0)), 0)', 6)) }} as connected_s,
 
-    {{ is_sampled_whole('usage_date', 'min(min(sampled_at)) over ()', 'max(max(sampled_at)) over ()') }} as is_complete,
+    {{ is_sampled_whole('usage_date', of_all_samples('min'), of_all_samples('max')) }} as is_complete,
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at

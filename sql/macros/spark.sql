@@ -1,0 +1,146 @@
+{# Tables on Spark. `fleetlake build --on` (src/fleetlake/marts/on_target.py) sets the variables:
+   `storage` and `build` say where the tables of this build lie, and `built` what models last read.
+
+   A table is written into a folder of this build's and then takes the place of the one before. An
+   incremental one with a date in its unit is partitioned by it, and later builds replace the touched
+   partitions. A build that was killed is repeated from the same snapshot, and so ends the same. #}
+
+{# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. #}
+{% macro show_tables(mirrored, made, views) %}
+    {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts', 'state'] %}
+        {% do run_query('create schema if not exists ' ~ schema) %}
+    {% endfor %}
+    {% set known = [] %}
+    {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts'] %}
+        {% for row in run_query('show tables in ' ~ schema) %}{% do known.append(schema ~ '.' ~ row[1]) %}{% endfor %}
+    {% endfor %}
+    {% for table in mirrored %}
+        {% do show_mirrored(table, table.schema ~ '.' ~ table.name not in known) %}
+    {% endfor %}
+    {% for table in made if table.schema ~ '.' ~ table.name not in known %}
+        {% do run_query('create table ' ~ table.schema ~ '.' ~ table.name ~ " using parquet location '" ~ table.place ~ "'") %}
+        {% if table.is_partitioned %}{% do run_query('msck repair table ' ~ table.schema ~ '.' ~ table.name) %}{% endif %}
+    {% endfor %}
+    {% for schema, name, sql in views if schema ~ '.' ~ name not in known %}
+        {% do run_query('create or replace view ' ~ schema ~ '.' ~ name ~ ' as ' ~ sql) %}
+    {% endfor %}
+{% endmacro %}
+
+{% macro show_mirrored(table, is_lost) %}
+    {% set name = table.schema ~ '.' ~ table.name %}
+    {% if is_lost or table.is_other %}
+        {% do run_query('drop table if exists ' ~ name) %}
+        {% set columns = table.columns + ['`snapshot_id` bigint', '`mirror_day` string'] %}
+        {% do run_query('create table ' ~ name ~ ' (' ~ columns | join(', ') ~ ') using parquet partitioned by (mirror_day) location \'' ~ table.place ~ "'") %}
+    {% endif %}
+    {% set days = table.parts.keys() | list if is_lost or table.is_other else table.changed %}
+    {% for some in days | batch(200) %}
+        {% set parts %}{% for day in some %} partition (mirror_day = '{{ day }}') location '{{ table.parts[day] }}'{% endfor %}{% endset %}
+        {% do run_query('alter table ' ~ name ~ ' add if not exists' ~ parts) %}
+    {% endfor %}
+    {% if not (is_lost or table.is_other) %}
+        {% for day in days %}
+            {% do run_query('alter table ' ~ name ~ " partition (mirror_day = '" ~ day ~ "') set location '" ~ table.parts[day] ~ "'") %}
+        {% endfor %}
+        {% for day in table.gone %}
+            {% do run_query('alter table ' ~ name ~ " drop if exists partition (mirror_day = '" ~ day ~ "')") %}
+        {% endfor %}
+    {% endif %}
+{% endmacro %}
+
+{# The folder of a table that this build writes. #}
+{% macro place_of(relation) -%}
+    {{ var('storage', '') }}/tables/{{ relation.schema }}/{{ relation.identifier }}/{{ var('build', '') }}
+{%- endmacro %}
+
+{# A query whose common table expressions are evaluated once. Spark copies one that is used twice into
+   both places, and a chain of ten of them so often that planning takes minutes and gigabytes. It
+   leaves together what is not deterministic, so a condition with a random number stops that. #}
+{% macro evaluated_once(sql) %}
+    {% set told = namespace(sql='\n' ~ sql) %}
+    {% for name in modules.re.findall('(?m)^(?:with )?([a-z0-9_]+) as [(]$', sql) %}
+        {% if modules.re.findall('(?:from|join)[ ]+' ~ name ~ '(?![a-z0-9_])', sql) | length > 1 %}
+            {% set before, head, rest = told.sql.partition(name ~ ' as (\n') %}
+            {% set body, end, after = rest.partition('\n)') %}
+            {% set told.sql = before ~ name ~ ' as (select * from (\n' ~ body ~ '\n) where rand() >= 0)' ~ after %}
+        {% endif %}
+    {% endfor %}
+    {{ return(told.sql) }}
+{% endmacro %}
+
+{# Write a table, and put it in the place of the one before. #}
+{% macro write_table(relation, sql, partition=none) %}
+    {% set new = relation.schema ~ '.' ~ relation.identifier ~ '__new' %}
+    {% do run_query('drop table if exists ' ~ new) %}
+    {% call statement('main') %}
+        create table {{ new }} using parquet
+        {% if partition %}partitioned by ({{ partition }}){% endif %}
+        location '{{ place_of(relation) }}'
+        as {{ sql }}
+    {% endcall %}
+    {% set old = load_cached_relation(relation) %}
+    {% do run_query('drop ' ~ (old.type if old else 'table') ~ ' if exists ' ~ relation) %}
+    {% do run_query('alter table ' ~ new ~ ' rename to ' ~ relation) %}
+{% endmacro %}
+
+{% materialization table, adapter="spark" %}
+    {{ run_hooks(pre_hooks) }}
+    {% do write_table(this, evaluated_once(compiled_code)) %}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [this.incorporate(type='table')]}) }}
+{% endmaterialization %}
+
+{% materialization incremental, adapter="spark" %}
+    {% set unit = config.get('meta', {}).get('unit') or [config.get('unique_key')] %}
+    {% set day = date_of(unit) %}
+    {{ run_hooks(pre_hooks) }}
+    {% if not is_incremental() %}
+        {% do write_table(this, evaluated_once(compiled_code), day) %}
+    {% else %}
+        {% set columns = adapter.get_columns_in_relation(this) | map(attribute='name') | join(', ') %}
+        {% set touched = touched_table() %}
+        {% if config.get('unique_key') %}
+            {% do write_table(touched_table(), evaluated_once(compiled_code)) %}
+            {% set fresh = 'select ' ~ columns ~ ' from ' ~ touched %}
+        {% else %}
+            {% set fresh = 'select ' ~ columns ~ ' from (' ~ evaluated_once(compiled_code) ~ ')' %}
+        {% endif %}
+        {% set is_same %}{% for column in unit %}kept.{{ column }} <=> touched.{{ column }}{{ '' if loop.last else ' and ' }}{% endfor %}{% endset %}
+        {% set kept %}
+            select {{ columns }} from {{ this }} as kept
+            {% if day %}left semi join (select distinct {{ day }} from {{ touched }}) as days on kept.{{ day }} = days.{{ day }}{% endif %}
+            left anti join {{ touched }} as touched on {{ is_same }}
+        {% endset %}
+        {% if day %}
+            {% call statement('main') %}
+                insert overwrite {{ this }} {{ kept }} union all {{ fresh }}
+            {% endcall %}
+            {# A partition without a row left is not overwritten. #}
+            {% set gone %}
+                select distinct kept.{{ day }} from {{ this }} as kept
+                inner join {{ touched }} as touched on {{ is_same }}
+                where kept.built_at < {{ built_at() }}
+            {% endset %}
+            {% for row in run_query(gone) %}
+                {% do run_query('alter table ' ~ this ~ ' drop if exists partition (' ~ day ~ " = '" ~ row[0] ~ "')") %}
+            {% endfor %}
+        {% else %}
+            {% do write_table(this, kept ~ ' union all ' ~ fresh) %}
+        {% endif %}
+    {% endif %}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [this.incorporate(type='table')]}) }}
+{% endmaterialization %}
+
+{% macro spark__create_csv_table(model, agate_table) %}
+    {% set columns %}{% for name in agate_table.column_names %}{{ adapter.quote_seed_column(name, none) }} {{ model['config'].get('column_types', {}).get(name, adapter.convert_type(agate_table, loop.index0)) }}{{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
+    {% call statement('_') %}
+        create table {{ this.render() }} ({{ columns }}) using parquet location '{{ place_of(this) }}'
+    {% endcall %}
+{% endmacro %}
+
+{# Whether a model keeps its rows: on Spark only if a build has noted what it read. #}
+{% macro is_incremental() %}
+    {% if target.type == 'spark' and this and this.identifier not in var('built', {}) %}{{ return(false) }}{% endif %}
+    {{ return(dbt.is_incremental()) }}
+{% endmacro %}
