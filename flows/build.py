@@ -8,6 +8,7 @@ from prefect.states import Completed
 from fleetlake.errors import BuildFailed, FleetlakeError, StreamBusy
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
+from fleetlake.marts.on_target import target_of
 from fleetlake.notifying.notify import notify
 from fleetlake.publishing.publish import Published
 from fleetlake.publishing.publish import publish as publish_marts
@@ -50,7 +51,10 @@ def publish() -> None:
 def build_models(*, full: bool) -> BuildResult:
     """Run the SQL project over the lake's newest snapshot."""
     settings = load_settings()
-    result = build_lake_marts(settings.lake, is_full=full, memory=settings.build_memory)
+    target = target_of(settings.build_on, settings.build_storage)
+    result = build_lake_marts(
+        settings.lake, is_full=full, memory=settings.build_memory, target=target
+    )
     if result.models:
         report_build(result)
     return result

@@ -34,6 +34,10 @@ def build(
         bool,
         typer.Option("--live", help="Only the live marts, if alerts or failovers have arrived."),
     ] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(help="Build on another engine: an output of profiles.yml, e.g. spark."),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print each model, and a table of the marts.")
     ] = False,
@@ -47,6 +51,7 @@ def build(
     """
     from fleetlake.marts import build_marts
     from fleetlake.marts.build_failures import row_as_text
+    from fleetlake.marts.on_target import target_of
     from fleetlake.settings import load_settings
 
     if live and (select or full):
@@ -59,6 +64,7 @@ def build(
             is_full=full,
             is_live=live,
             memory=settings.build_memory,
+            target=target_of(settings.build_on if on is None else on, settings.build_storage),
             on_progress=on_progress,
         )
     if verbose:

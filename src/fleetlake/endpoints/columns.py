@@ -32,9 +32,10 @@ RESERVED = frozenset(
     {
         # added to each record by the lake (names that start with an underscore are reserved too)
         *("account_profile", "loaded_at", "valid_from", "valid_to"),
-        # added to the rows of a table by DuckLake and the exports
+        # added to the rows of a table by DuckLake, exports and mirrors
         *("rowid", "row_id", "snapshot_id", "begin_snapshot", "end_snapshot", "change_type"),
         *("is_arrival", "filename", "file_index", "file_row_number"),
+        *("mirror_day", "mirror_version"),
     }
 )
 """Column names that no field can have."""

@@ -22,6 +22,8 @@ _NETWORK = frozenset(
     {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 )
 _KERBEROS = frozenset({"KRB5CCNAME", "KRB5_CONFIG"})
+_JAVA = frozenset({"JAVA_HOME"})
+_ENGINE_PREFIXES = ("SPARK_", "DBT_", "DATABRICKS_")
 _STORE_PREFIX = "AWS_"
 _DATABASE_PREFIX = "PG"
 _SERVER_PREFIX = "PREFECT_"
@@ -44,6 +46,11 @@ def lake_access(lake: LakeAddress) -> dict[str, str]:
     if "://" in lake.files:
         found |= _chosen(_NETWORK, (_STORE_PREFIX,))
     return found
+
+
+def engine_access() -> dict[str, str]:
+    """Return the variables with which dbt reaches an engine: Spark's, and dbt's for profiles."""
+    return _chosen(_NETWORK | _KERBEROS | _JAVA, _ENGINE_PREFIXES)
 
 
 def server_access() -> dict[str, str]:

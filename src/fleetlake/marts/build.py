@@ -42,8 +42,16 @@ from fleetlake.machine.io_faults import io_fault
 from fleetlake.machine.project import found_project
 from fleetlake.marts.build_failures import build_failed, no_such_model, suspects
 from fleetlake.marts.catalogue import Description, comments, descriptions_of
-from fleetlake.marts.dbt import BuildResult, BuildStep, DbtRun, ModelResult, OnProgress
+from fleetlake.marts.dbt import (
+    BuildResult,
+    BuildStep,
+    DbtRun,
+    ModelResult,
+    NodeResult,
+    OnProgress,
+)
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
+from fleetlake.marts.on_target import BuildTarget, TargetBuild
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
@@ -67,7 +75,8 @@ from fleetlake.text.quoting import literal, quoted
 OURS = "built by fleetlake"
 
 _MADE = """
-SELECT table_name FROM duckdb_tables() WHERE database_name = 'build' AND schema_name = 'marts'
+SELECT DISTINCT table_name FROM duckdb_columns()
+WHERE database_name = 'build' AND schema_name = 'marts'
 """
 _HELD = """
 SELECT table_name, comment FROM duckdb_tables()
@@ -132,6 +141,9 @@ _SHOWN = {("staging", True), ("marts", False)}
 """The models that are copied into the lake: their schema, and whether they are views."""
 
 
+_VIEWS = "config.schema:staging,config.materialized:view"
+
+
 def _ignore_step(_: BuildStep) -> None:
     """Ignore progress."""
 
@@ -143,6 +155,7 @@ def build_marts(
     is_full: bool = False,
     is_live: bool = False,
     memory: str = BUILD_MEMORY,
+    target: BuildTarget | None = None,
     on_progress: OnProgress = _ignore_step,
     dbt: DbtProcess | None = None,
 ) -> BuildResult:
@@ -151,8 +164,9 @@ def build_marts(
     `is_full` recomputes everything from scratch; a build after a change of the project always
     does. `is_live` computes only the live marts, and what they need, if live tables have changed;
     until everything has been built once, it builds everything. `memory` is DuckDB's memory limit,
-    such as "4GB". Who builds repeatedly passes a `dbt` process to keep. A mart in the lake changes
-    only if its own model and tests, and those it depends on, succeed.
+    such as "4GB". With a `target`, another engine builds all but live marts. Who builds repeatedly
+    passes a `dbt` process to keep. A mart in the lake changes only if its own model and tests, and
+    those it depends on, succeed.
 
     Raises: BuildFailed with the names of what failed and the first bad rows, after all other marts
     have changed; UsageError for a selection that matches nothing; LakeError if there is no lake.
@@ -160,14 +174,19 @@ def build_marts(
     began = time.monotonic()
     lake = lake_path.resolve()
     require_lake(lake)
-    with _build_lock(lake) as work:
+    target = None if is_live else target
+    with _build_lock(lake) as folder:
+        work = folder / f"on-{target.name}" if target else folder
+        work.mkdir(exist_ok=True)
         discard_damaged(work)
         with open_lake(lake) as opened:
             snapshot, nothing_loaded = newest_snapshot(opened), is_empty(opened)
             plan = plan_build(
                 opened, work, select=select, is_full=is_full, is_live=is_live, until=snapshot
             )
-            build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
+            build = _Build(
+                lake=lake, work=work, snapshot=snapshot, began=began, memory=memory, target=target
+            )
             with nullcontext(dbt) if dbt else DbtProcess() as process:
                 run, models, dropped = build.execute(opened, plan, process, on_progress)
     return BuildResult(
@@ -207,8 +226,8 @@ def forget_scratch(lake_path: LakeAddress) -> None:
         record_built(work, None)
         for file in (SCRATCH, f"{SCRATCH}.wal"):
             (work / file).unlink(missing_ok=True)
-        for folder in ("spill", "logs"):
-            shutil.rmtree(work / folder, ignore_errors=True)
+        for folder in (work / "spill", work / "logs", *work.glob("on-*")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -237,6 +256,7 @@ class _Build:
     snapshot: int
     began: float
     memory: str = BUILD_MEMORY
+    target: BuildTarget | None = None
 
     @property
     def file(self) -> Path:
@@ -269,7 +289,7 @@ class _Build:
             return DbtRun(nodes=(), tests=()), (), ()
         if plan.is_full:
             record_built(self.work, None)
-        run = self.repeat(plan, on_progress) or self.run(plan, dbt, on_progress)
+        run = self.repeat(plan, on_progress) or self.run(lake, plan, dbt, on_progress)
         if run.unknown:
             raise no_such_model(run.unknown)
         models, dropped = self.switch(lake, plan, run)
@@ -281,7 +301,7 @@ class _Build:
 
     def repeat(self, plan: Plan, on_progress: OnProgress) -> DbtRun | None:
         """Repeat what dbt did in earlier builds, if that is known of all models to build."""
-        if not plan.changed or not plan.record or varies():
+        if not plan.changed or not plan.record or self.target or varies():
             return None
         steps = [*read_steps(steps_file(self.work), plan.record.project)]
         if not steps:
@@ -298,7 +318,7 @@ class _Build:
             )
             return repeat(connection, steps, plan.changed, on_progress)
 
-    def run(self, plan: Plan, dbt: DbtProcess, on_progress: OnProgress) -> DbtRun:
+    def run(self, lake: Lake, plan: Plan, dbt: DbtProcess, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
         # Without these options dbt spends a second listing the schemas of models that it does not
         # build, and another second writing result files.
@@ -306,6 +326,10 @@ class _Build:
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
+        if self.target:
+            views = self.views() if plan.is_full else ()
+            run = self.on_target(self.target).run(lake, arguments, dbt, on_progress)
+            return replace(run, nodes=(*views, *(n for n in run.nodes if n.kind != "view")))
         return dbt.run(
             arguments,
             work=self.work,
@@ -313,6 +337,23 @@ class _Build:
             on_progress=on_progress,
             record_of=plan.record.project if plan.record and plan.changed and not varies() else "",
         )
+
+    def on_target(self, target: BuildTarget) -> TargetBuild:
+        """Return this build on another engine."""
+        return TargetBuild(
+            target=target,
+            lake=self.lake,
+            work=self.work,
+            file=self.file,
+            snapshot=self.snapshot,
+            memory=self.memory,
+        )
+
+    def views(self) -> tuple[NodeResult, ...]:
+        """Build the staging views, which are DuckDB's even if another engine builds the rest."""
+        words = ["build", "--select", _VIEWS, "--exclude-resource-type", "test"]
+        words += ["--exclude-resource-type", "unit_test"]
+        return run_dbt(words, work=self.work, environment=self.environment()).nodes
 
     def with_bad_rows(self, run: DbtRun) -> DbtRun:
         """Return the run with the first bad rows of failed tests, and of failed models' tables."""
@@ -403,12 +444,13 @@ def _switch(
         replace_current_views(connection)
     is_listed = is_full or switcher.created
     dropped = drop_marts_without_model(connection) if is_listed else ()
+    tables = [node for node in shown if node.kind != "view"]
     models = tuple(
         ModelResult(
             name=node.name,
             schema=node.schema,
             kind=node.kind,
-            rows=_count(connection, node.schema, node.name) if node.kind != "view" else None,
+            rows=_count(connection, node.name) if node in tables else None,
             seconds=node.seconds,
             is_written=written.get(node.name, False),
             tests_passed=sum(t.model == node.name and t.status == "pass" for t in run.tests),
@@ -422,10 +464,8 @@ def _switch(
     return models, dropped
 
 
-def _count(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> int:
-    row = connection.execute(
-        f"SELECT count(*) FROM build.{quoted(schema)}.{quoted(name)}"
-    ).fetchone()
+def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM build.marts.{quoted(name)}").fetchone()
     return int(row[0]) if row else 0
 
 

@@ -51,6 +51,11 @@ def tracked_tables() -> frozenset[str]:
     )
 
 
+def mirrored_tables() -> frozenset[str]:
+    """Return all source tables, as `schema.table`, for an engine that cannot read the lake."""
+    return frozenset(name for name, _ in _sources())
+
+
 def live_tables() -> frozenset[str]:
     """Return the source tables whose changes start a build of the live marts."""
     return frozenset(name for name, config in _sources() if _LIVE in config.get("tags", ()))

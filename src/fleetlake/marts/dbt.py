@@ -94,7 +94,7 @@ class DbtRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult:
-    """The result of one model; `rows` is None for a view."""
+    """The result of one model; `rows` is None for what is not a mart."""
 
     name: str
     schema: str

@@ -28,7 +28,12 @@ from fleetlake.marts.dbt import (
     UnitTestResult,
 )
 from fleetlake.marts.session import SNAPSHOT_VARIABLE
-from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
+from fleetlake.marts.sql_project import (
+    profiles_folder,
+    project_digest,
+    project_folder,
+    ready_project,
+)
 from fleetlake.settings import load_settings
 
 _QUIET = {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
@@ -77,8 +82,11 @@ class DbtProcess:
         environment: Mapping[str, str],
         on_progress: OnProgress = lambda _: None,
         record_of: str = "",
+        target: str = "",
     ) -> DbtRun:
         """Run one dbt command over the project; return the results of its models and tests.
+
+        `target` is an output of `profiles.yml`, by default DuckDB in this process's child.
 
         With the digest of the project in `record_of`, what it does is recorded. dbt gets only the
         variables in `environment`: no keys of the service, no Prefect settings. It writes only
@@ -88,7 +96,7 @@ class DbtProcess:
         child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
-            command = _command(words, work)
+            command = _command(words, work, target)
             record = {"file": str(steps_file(work)), "digest": record_of} if record_of else {}
             environment = _of_command(environment)
             _send(child, {**command, "environment": environment, "record": record})
@@ -192,7 +200,7 @@ def _of_command(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name == SNAPSHOT_VARIABLE}
 
 
-def _command(words: list[str], work: Path) -> dict[str, list[str]]:
+def _command(words: list[str], work: Path, target: str) -> dict[str, list[str]]:
     """Return a dbt command line in the parts that `dbt_child.py` asks for."""
     ours = project_folder()
     return {
@@ -202,8 +210,14 @@ def _command(words: list[str], work: Path) -> dict[str, list[str]]:
         ],
         "words": words,
         "places": [
-            *("--project-dir", str(ready_project(ours, work)), "--profiles-dir", str(ours)),
-            *("--target-path", str(work / "target")),
+            *(
+                "--project-dir",
+                str(ready_project(ours, work)),
+                "--target-path",
+                str(work / "target"),
+            ),
+            *("--profiles-dir", str(profiles_folder() if target else ours)),
+            *(("--target", target) if target else ()),
         ],
     }
 

@@ -112,6 +112,12 @@ def own_sql() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def profiles_folder() -> Path:
+    """Return the folder of the `profiles.yml` with the targets: the user's own, otherwise ours."""
+    own = own_sql()
+    return own if own and (own / "profiles.yml").exists() else project_folder()
+
+
 def own_models() -> list[Path]:
     """Return the files of the user's own models."""
     own = own_sql()

@@ -11,6 +11,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
 from fleetlake.lake.ducklake import tables_in
 from fleetlake.marts.build import build_marts
+from fleetlake.marts.on_target import target_of
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (
     bring_exports_up_to_date,
@@ -44,7 +45,8 @@ def renew_after_retention(
         return
     if is_outdated:
         on_step("building the marts")
-        built = build_marts(settings.lake, memory=settings.build_memory)
+        target = target_of(settings.build_on, settings.build_storage)
+        built = build_marts(settings.lake, memory=settings.build_memory, target=target)
         done = f"{counted(len(built.models), 'model')} rebuilt"
         yield OutletReceipt(outlet="marts", done=done)
     with open_lake(settings.lake, read_only=True) as lake:

@@ -36,6 +36,7 @@ from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
+from fleetlake.marts.on_target import target_of
 from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
 from fleetlake.publishing.snapshot_folders import published_folder
@@ -235,7 +236,8 @@ def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> Non
     forget_scratch(settings.lake)
     if has_marts:
         on_step("building the marts")
-        build_marts(settings.lake, is_full=True, memory=settings.build_memory)
+        target = target_of(settings.build_on, settings.build_storage)
+        build_marts(settings.lake, is_full=True, memory=settings.build_memory, target=target)
 
 
 def _purge(lake: LakeAddress, on_step: OnStep) -> dict[str, str]:

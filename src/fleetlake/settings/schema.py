@@ -171,6 +171,15 @@ class Settings(BaseSettings):
         BUILD_MEMORY,
         description="Memory limit of DuckDB in a build, e.g. 8GB; larger data spills to disk",
     )
+    build_on: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9_]*$",
+        description="Engine that builds the marts: an output of profiles.yml, e.g. spark. By "
+        "default DuckDB on this machine",
+    )
+    build_storage: ProjectPath | None = Field(
+        None, description="Folder that the engine in `build_on` shares with this machine"
+    )
     published: ProjectPath = Field(
         Path("data/published"), description="Folder for published snapshots"
     )

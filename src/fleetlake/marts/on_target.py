@@ -1,0 +1,256 @@
+"""A build on another engine, such as a Spark cluster: `fleetlake build --on TARGET`.
+
+The target is an output of `profiles.yml`. It reads a mirror of the lake's raw tables and writes its
+models as Parquet, both below a storage that it shares with this machine: a folder. What it has made
+is then switched into the lake like the result of any other build, so readers, `publish` and exports
+do not see where marts were built.
+
+The scratch file of such a build holds what the target made, and the snapshot that each model read.
+The target's own catalog is disposable: a build shows it the tables that it has lost.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from fleetlake.errors import BuildFailed, SettingsError
+from fleetlake.lake.attach import UNCHECKED
+from fleetlake.lake.ducklake import OpenLake
+from fleetlake.lake.table_changes import changed_tables
+from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.child_environment import engine_access
+from fleetlake.marts.catalogue import marts, mirrored_tables
+from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
+from fleetlake.marts.dbt_process import DbtProcess
+from fleetlake.marts.mirror import Mirror, for_dbt, read_mirror, remove_old_parts, write_mirror
+from fleetlake.marts.session import attach_snapshot, limit_memory
+from fleetlake.text.quoting import literal, quoted
+
+_STATE = """
+CREATE SCHEMA IF NOT EXISTS state;
+CREATE SCHEMA IF NOT EXISTS marts;
+CREATE TABLE IF NOT EXISTS state.made (
+    schema_name VARCHAR, name VARCHAR, snapshot_id BIGINT, built_at TIMESTAMPTZ, version VARCHAR
+);
+CREATE TABLE IF NOT EXISTS state.views (schema_name VARCHAR, name VARCHAR, query VARCHAR);
+CREATE TABLE IF NOT EXISTS state.shown (mirror BIGINT)
+"""
+"""What the target has made: the snapshot that each model read, when, and the folder of its table.
+And its views, in the order in which they were made, and the version of the mirror it was shown."""
+
+_REMEDIES = {
+    "Could not find adapter": "Install dbt's adapter, as with: pip install 'fleetlake[spark]'",
+    "'SPARK_REMOTE'": "Set SPARK_REMOTE to the cluster's address, such as sc://spark:15002",
+    "does not have a target named": "Name an output of profiles.yml, such as spark",
+}
+"""What to do about dbt's messages about a target."""
+
+_ODD = re.compile(r"[^\w /.,:@+=-]")
+_TABLES = frozenset({"table", "incremental", "seed"})
+_MADE = frozenset({"success", "INSERT"})
+
+
+@dataclass(frozen=True)
+class BuildTarget:
+    """An engine that builds: an output of `profiles.yml`, and the storage that it shares."""
+
+    name: str
+    storage: Path
+
+
+def target_of(name: str, storage: Path | None) -> BuildTarget | None:
+    """Return the target of that name; None for this machine, which has no name.
+
+    Raises: SettingsError if there is no storage.
+    """
+    if not name:
+        return None
+    if storage is None:
+        raise SettingsError(
+            f"Builds on {name} need a storage that it shares with this machine.",
+            remedy="Set FLEETLAKE_BUILD_STORAGE to a folder that both can write.",
+        )
+    if odd := _ODD.search(str(storage.resolve())):
+        raise SettingsError(
+            f"{storage} has {odd[0]!r} in its path, which SQL reads otherwise.",
+            remedy="Set FLEETLAKE_BUILD_STORAGE to another folder.",
+        )
+    return BuildTarget(name, storage.resolve())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetBuild:
+    """One build on a target: the lake, the work's folder and scratch file, and the snapshot."""
+
+    target: BuildTarget
+    lake: LakeAddress
+    work: Path
+    file: Path
+    snapshot: int
+    memory: str
+
+    def run(
+        self, lake: OpenLake, words: list[str], dbt: DbtProcess, on_progress: OnProgress
+    ) -> DbtRun:
+        """Mirror the raw tables, run dbt on the target, and take what it made."""
+        began, storage = datetime.now(UTC), self.target.storage
+        old = read_mirror(storage)
+        changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
+        with self._connected() as connection:
+            attach_snapshot(connection, self.lake, self.snapshot)
+            connection.execute(_STATE)
+            try:
+                mirror = write_mirror(
+                    connection,
+                    storage,
+                    old,
+                    mirrored_tables(),
+                    snapshot=self.snapshot,
+                    changed=changed,
+                )
+            except (duckdb.Error, OSError) as error:
+                raise BuildFailed(
+                    f"The raw tables could not be written to {storage}: {error}",
+                    remedy="Check the folder in FLEETLAKE_BUILD_STORAGE, then build again.",
+                ) from error
+            made = connection.execute("SELECT * FROM state.made").fetchall()
+            views = connection.execute("SELECT * FROM state.views ORDER BY rowid").fetchall()
+            [(shown,)] = connection.execute(
+                "SELECT coalesce(max(mirror), 0) FROM state.shown"
+            ).fetchall()
+        self._show_tables(dbt, mirror, shown, made, views)
+        version = f"{began:%Y%m%dT%H%M%S%f}"
+        variables = {
+            "build": version,
+            "built_at": f"{began}",
+            "storage": str(storage),
+            "built": {name: {"snapshot": n, "at": f"{at}"} for _, name, n, at, _ in made},
+        }
+        run = self._dbt(dbt, [*words, "--vars", json.dumps(variables)], on_progress)
+        with self._connected() as connection:
+            connection.execute("SET TimeZone = 'UTC'; BEGIN")
+            kept = self._take(connection, run, began, version)
+            connection.execute("DELETE FROM state.shown")
+            connection.execute("INSERT INTO state.shown VALUES (?)", [mirror.version])
+            connection.execute("COMMIT")
+        remove_old_parts(storage, mirror)
+        self._remove_old_tables(kept, version)
+        return run
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(self.file, config=UNCHECKED)
+        limit_memory(connection, self.memory, self.work / "spill")
+        return connection
+
+    def _dbt(
+        self, dbt: DbtProcess, words: list[str], on_progress: OnProgress = lambda _: None
+    ) -> DbtRun:
+        try:
+            return dbt.run(
+                words,
+                work=self.work,
+                environment=engine_access(),
+                on_progress=on_progress,
+                target=self.target.name,
+            )
+        except BuildFailed as failed:
+            for sign, remedy in _REMEDIES.items():
+                if sign in failed.what:
+                    raise BuildFailed(failed.what, remedy=remedy) from None
+            raise
+
+    def _show_tables(
+        self,
+        dbt: DbtProcess,
+        mirror: Mirror,
+        shown: int,
+        made: Iterable[tuple[Any, ...]],
+        views: Iterable[tuple[Any, ...]],
+    ) -> None:
+        """Show the target the new parts of the mirror, and the tables that its catalog has lost."""
+        tables = []
+        for schema, name, _, _, version in made:
+            place = self._place(schema, name, version)
+            parts = {part.name.partition("=")[0] for part in place.glob("*=*")}
+            table = {"schema": schema, "name": name, "place": str(place)}
+            tables.append({**table, "is_partitioned": bool(parts)})
+        mirrored = [*for_dbt(self.target.storage, mirror, shown)]
+        arguments = json.dumps({"mirrored": mirrored, "made": tables, "views": [*views]})
+        self._dbt(dbt, ["run-operation", "show_tables", "--args", arguments])
+
+    def _place(self, schema: str, name: str, version: str) -> Path:
+        """Return the folder of a table's version, as the macro `place_of` names it."""
+        return self.target.storage / "tables" / schema / name / version
+
+    def _take(
+        self, connection: duckdb.DuckDBPyConnection, run: DbtRun, began: datetime, version: str
+    ) -> dict[tuple[str, str], str]:
+        """Note what each model has read, and make good marts visible in the scratch file.
+
+        Returns the version of each table. An incremental build of a partitioned table writes into
+        the folder of an earlier version.
+        """
+        kinds = {mart["name"]: _kinds(mart) for mart in marts()}
+        query = "SELECT schema_name, name, version FROM state.made"
+        versions = {(s, name): old for s, name, old in connection.execute(query).fetchall()}
+        for node in run.nodes:
+            key = node.schema, node.name
+            if node.kind == "view" and node.status in _MADE:
+                connection.execute(
+                    "DELETE FROM state.views WHERE (schema_name, name) = (?, ?)", key
+                )
+                connection.execute("INSERT INTO state.views VALUES (?, ?, ?)", [*key, node.sql])
+            if node.kind not in _TABLES or node.status not in _MADE:
+                continue
+            is_new = key not in versions or self._place(*key, version).exists()
+            versions[key] = version if is_new else versions[key]
+            connection.execute("DELETE FROM state.made WHERE (schema_name, name) = (?, ?)", key)
+            connection.execute(
+                "INSERT INTO state.made VALUES (?, ?, ?, ?, ?)",
+                [*key, self.snapshot, began, versions[key]],
+            )
+            if node.schema == "marts" and node.name not in run.stale:
+                place = self._place(*key, versions[key])
+                _show(connection, node, place, kinds.get(node.name, {}))
+        return versions
+
+    def _remove_old_tables(self, kept: Mapping[tuple[str, str], str], version: str) -> None:
+        """Remove the folders of tables that were replaced, and of builds that did not end."""
+        for folder in (self.target.storage / "tables").glob("*/*/*"):
+            schema, name, other = folder.parts[-3:]
+            if other != kept.get((schema, name)) and other <= version:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kinds(mart: Mapping[str, Any]) -> dict[str, str]:
+    """Return DuckDB's type of each column of a mart that has a contract."""
+    return {c["name"]: c["data_type"] for c in mart.get("columns") or () if "data_type" in c}
+
+
+def _show(
+    connection: duckdb.DuckDBPyConnection, node: NodeResult, place: Path, kinds: Mapping[str, str]
+) -> None:
+    """Create a mart of the scratch file from the target's files.
+
+    A mart of units is a view, because the lake takes only the units that are new. Any other is
+    compared with the lake's row by row, and copied.
+    """
+    files = f"read_parquet({literal(place / '**/*.parquet')}, hive_partitioning = true)"
+    name = quoted(node.name)
+    columns = ", ".join(f"{quoted(c)}::{kind} AS {quoted(c)}" for c, kind in kinds.items()) or "*"
+    held = connection.execute(
+        "SELECT table_type = 'VIEW' FROM information_schema.tables"
+        " WHERE table_catalog = current_database() AND table_schema = 'marts' AND table_name = ?",
+        [node.name],
+    )
+    for (is_view,) in held.fetchall():
+        connection.execute(f"DROP {'VIEW' if is_view else 'TABLE'} marts.{name}")
+    kind = "VIEW" if node.unit else "TABLE"
+    connection.execute(f"CREATE {kind} marts.{name} AS SELECT {columns} FROM {files}")
