@@ -115,14 +115,16 @@
             {% call statement('main') %}
                 insert overwrite {{ this }} {{ kept }} union all {{ fresh }}
             {% endcall %}
-            {# A partition without a row left is not overwritten. #}
+            {# A partition without a row left is not overwritten by that, so it is emptied; to drop it would
+               leave its files. #}
             {% set gone %}
                 select distinct kept.{{ day }} from {{ this }} as kept
                 inner join {{ touched }} as touched on {{ is_same }}
                 where kept.built_at < {{ built_at() }}
             {% endset %}
             {% for row in run_query(gone) %}
-                {% do run_query('alter table ' ~ this ~ ' drop if exists partition (' ~ day ~ " = '" ~ row[0] ~ "')") %}
+                {% set none_of %}{% for column in adapter.get_columns_in_relation(this) if column.name != day %}cast(null as {{ column.dtype }}){{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
+                {% do run_query('insert overwrite ' ~ this ~ ' partition (' ~ day ~ " = '" ~ row[0] ~ "') select " ~ none_of ~ ' where false') %}
             {% endfor %}
         {% else %}
             {% do write_table(this, kept ~ ' union all ' ~ fresh) %}
