@@ -1,5 +1,6 @@
 """The mirror that engines read has each row of the lake once, and changes only with its rows."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,12 +33,12 @@ def log(name, at):
 def mirrored(tmp_path):
     """Return a function that brings a mirror to a lake's newest snapshot."""
 
-    def mirror(lake, names=TABLES):
+    def mirror(lake, changed=None):
         with open_lake(lake) as opened:
             [(newest,)] = opened.rows("select max(snapshot_id) from lake.snapshots()")
             old = read_mirror(tmp_path)
             return write_mirror(
-                opened.connection, tmp_path, old, names, snapshot=newest, changed=None
+                opened.connection, tmp_path, old, TABLES, snapshot=newest, changed=changed
             )
 
     return mirror
@@ -120,12 +121,27 @@ def test_what_a_killed_process_wrote_does_not_count(lake_path, add, mirrored, tm
     before = manifest.read_text()
     mirrored(lake_path)
     manifest.write_text(before)  # as if it had been killed before the switch
-    killed = next(tmp_path.glob("mirror/raw/activity_logs/*/mirror_version=2"))
+    killed = max(tmp_path.glob("mirror/raw/activity_logs/*/mirror_version=*"))
     (killed / "left.parquet").write_bytes(next(killed.glob("*.parquet")).read_bytes())
 
     mirror = mirrored(lake_path)
 
     assert rows_of(tmp_path, mirror, "raw.activity_logs", "action_id") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("removed", ["mirror", "mirror/raw/activity_logs"])
+def test_what_was_removed_from_a_storage_is_written_and_shown_again(
+    lake_path, add, mirrored, tmp_path, removed
+):
+    add(lake_path, "activity_logs", log("a", MONDAY))
+    before = mirrored(lake_path)
+    shutil.rmtree(tmp_path / removed)
+
+    mirror = mirrored(lake_path, changed=frozenset())
+
+    assert rows_of(tmp_path, mirror, "raw.activity_logs", "action_id") == [("a",)]
+    [told] = [t for t in for_dbt(tmp_path, mirror, before.version) if t["name"] == "activity_logs"]
+    assert told["is_other"]
 
 
 def test_a_table_with_another_column_is_written_again(lake_path, add, mirrored, tmp_path):

@@ -11,6 +11,7 @@ one, whatever stops the process; folders that no longer count are removed after 
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,13 +105,12 @@ def write_mirror(
     `changed` are the tables that commits changed since the mirror's snapshot, None if that is not
     known; other tables are left as they are. Raises: duckdb.Error, OSError.
     """
-    version, tables = old.version + 1, {}
-    for stale in (storage / "mirror").glob(
-        f"*/*/*/mirror_version={version}"
-    ):  # of a killed process
-        shutil.rmtree(stale)
+    # Never one that was used before, even if the storage was emptied or a process was killed.
+    version, tables = max(old.version + 1, time.time_ns() // 1000), {}
     for name in sorted(names):
         known = old.tables.get(name)
+        if known and not all((storage / place).is_dir() for place in folders(name, known).values()):
+            known = None  # an engine would take a folder that was removed for an empty one
         if known and changed is not None and name not in changed:
             tables[name] = known
         else:
