@@ -74,7 +74,7 @@ def target_of(name: str, storage: Path | None) -> BuildTarget | None:
         return None
     if storage is None:
         raise SettingsError(
-            f"Builds on {name} need a storage that it shares with this machine.",
+            f"Builds on {name} need storage shared with this machine.",
             remedy="Set FLEETLAKE_BUILD_STORAGE to a folder that both can write.",
         )
     if odd := _ODD.search(str(storage.resolve())):
