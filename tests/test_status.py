@@ -116,7 +116,7 @@ def test_a_list_read_device_by_device_says_how_far_each_is_proven_and_what_that_
     logs = replace(GOOD, endpoint="router_logs", devices=10_000, complete_until=behind)
 
     assert freshness_note(logs) == (
-        f"each of 10,000 devices is proven until 2026-06-15 06:00 or later, and asked {asked}"
+        f"each of 10,000 devices is complete until 2026-06-15 06:00 or later, and asked {asked}"
     )
     assert reported(logs)[0].startswith("Nothing is missing")
 

@@ -83,6 +83,7 @@ class Cluster:
             events = self.folder / "events"
             events.mkdir(exist_ok=True)
             settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+            settings |= {"spark.eventLog.compress": "false"}
         pairs = (f"{name}={value}" for name, value in settings.items())
         options = [word for pair in pairs for word in ("--conf", pair)]
         self._start(

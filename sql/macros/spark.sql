@@ -68,9 +68,19 @@
     {{ return(told.sql) }}
 {% endmacro %}
 
-{# Write a table, and put it in the place of the one before. #}
+{# A query for no row of a table, without its column `partition`. #}
+{% macro no_row_of(relation, partition) -%}
+    select {% for column in adapter.get_columns_in_relation(relation) if column.name != partition -%}
+        cast(null as {{ column.dtype }}) as {{ column.name }}{{ '' if loop.last else ', ' }}
+    {%- endfor %} where false
+{%- endmacro %}
+
+{# Write a table, and put it in the place of the one before.
+
+   A partitioned table without rows has no file, so its columns are known only to the catalog. One
+   partition, of a day that nothing happens on, has a file without rows. #}
 {% macro write_table(relation, sql, partition=none) %}
-    {% set new = relation.schema ~ '.' ~ relation.identifier ~ '__new' %}
+    {% set new = api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__new') %}
     {% do run_query('drop table if exists ' ~ new) %}
     {% call statement('main') %}
         create table {{ new }} using parquet
@@ -78,6 +88,11 @@
         location '{{ place_of(relation) }}'
         as {{ sql }}
     {% endcall %}
+    {% if partition %}
+        {% set folder = place_of(relation) ~ '/' ~ partition ~ '=0001-02-03' %}
+        {% do run_query("insert overwrite directory '" ~ folder ~ "' using parquet " ~ no_row_of(new, partition)) %}
+        {% do run_query('alter table ' ~ new ~ ' add if not exists partition (' ~ partition ~ " = '0001-02-03')") %}
+    {% endif %}
     {% set old = load_cached_relation(relation) %}
     {% do run_query('drop ' ~ (old.type if old else 'table') ~ ' if exists ' ~ relation) %}
     {% do run_query('alter table ' ~ new ~ ' rename to ' ~ relation) %}
@@ -123,8 +138,7 @@
                 where kept.built_at < {{ built_at() }}
             {% endset %}
             {% for row in run_query(gone) %}
-                {% set none_of %}{% for column in adapter.get_columns_in_relation(this) if column.name != day %}cast(null as {{ column.dtype }}){{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
-                {% do run_query('insert overwrite ' ~ this ~ ' partition (' ~ day ~ " = '" ~ row[0] ~ "') select " ~ none_of ~ ' where false') %}
+                {% do run_query('insert overwrite ' ~ this ~ ' partition (' ~ day ~ " = '" ~ row[0] ~ "') " ~ no_row_of(this, day)) %}
             {% endfor %}
         {% else %}
             {% do write_table(this, kept ~ ' union all ' ~ fresh) %}

@@ -1,17 +1,20 @@
 """Marts that a Spark cluster builds equal those of DuckDB, through increments, late data and kills.
 
 `make test-cluster` runs it on a master, three executors and a Spark Connect server of its own;
-INCREMENTS and KILLS say how often the lake grows, and how many processes are killed meanwhile.
+INCREMENTS says how many hours the lake grows. KILLS says in how many of the longest models an
+executor is killed. Spark's driver, with its catalog, and our own process are killed too.
 The fleet's places are named, so that marts have visits to places of both kinds.
 """
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import duckdb
@@ -29,8 +32,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
 INCREMENTS = int(os.environ.get("INCREMENTS", "3"))
 KILLS = int(os.environ.get("KILLS", "2"))
-KILLED = ("executor-1", "driver", "build", "executor-2")
-"""What is killed in turn: an executor, Spark's driver with its catalog, or our own process."""
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
@@ -83,6 +84,16 @@ class World:
     @property
     def lake(self) -> Path:
         return self.folder / "lake"
+
+    @property
+    def log(self) -> Path:
+        return self.lake / "dbt" / "on-spark" / "logs" / "dbt.log"
+
+    def longest_models(self) -> list[tuple[str, float]]:
+        """Return the models of the builds so far, and seconds of each at most, longest first."""
+        done = re.findall(r"OK created sql \w+ model (\S+) .*OK in ([\d.]+)s", self.log.read_text())
+        seconds = dict(sorted(((name, float(time)) for name, time in done), key=itemgetter(1)))
+        return sorted(seconds.items(), key=itemgetter(1), reverse=True)
 
     def run(self, *words: str) -> None:
         done = fleetlake(*words, env=self.env, cwd=self.folder, timeout=900)
@@ -168,11 +179,31 @@ def test_marts_equal_those_of_duckdb_after_a_backfill(world):
     assert world.different() == {}
 
 
-def test_marts_equal_those_of_duckdb_after_kills_in_the_middle_of_builds(world):
-    chance = random.Random(39)
+def test_a_full_build_during_which_executors_are_killed_gives_the_same_marts(world):
+    longest = dict(world.longest_models()[:KILLS])
     killed = []
-    for number in range(KILLS):
-        what = KILLED[number % len(KILLED)]
+    with world.build("--full") as process, world.log.open(encoding="utf-8") as log:
+        log.seek(0, os.SEEK_END)
+        while process.poll() is None:
+            started = re.search(r"START sql \w+ model (\S+)", log.readline())
+            if started and started[1] in longest:
+                time.sleep(longest[started[1]] / 2)
+                number = len(killed) % world.cluster.executors + 1
+                world.cluster.kill(f"executor-{number}")
+                world.cluster.start_executor(number)
+                killed.append(started[1])
+            elif not started:
+                time.sleep(0.05)
+        out, errors = process.communicate()
+
+    assert process.returncode == 0, out[-3000:] + errors[-3000:]
+    assert {*killed} == {*longest}
+    assert world.different() == {}
+
+
+def test_a_build_after_a_lost_driver_or_a_killed_build_gives_the_same_marts(world):
+    chance = random.Random(39)
+    for what in ("driver", "build") * max(1, KILLS // 4):
         world.fleet.advance(3600)
         world.run("ingest")
         before = published(world.lake)
@@ -182,20 +213,17 @@ def test_marts_equal_those_of_duckdb_after_kills_in_the_middle_of_builds(world):
             if what == "build":
                 process.kill()
             else:
-                world.cluster.kill(what)
-            killed.append(what)
-            process.communicate(timeout=1200)
-        if process.returncode != 0:
-            half = {name for name, (mart, _) in world.different().items() if mart != before[name]}
-            assert not half, "a mart that is neither the old one nor the new one is in the lake"
+                world.cluster.kill("driver")
+            _, errors = process.communicate(timeout=300)
+        assert process.returncode != 0
         if what == "driver":
+            assert "the cluster no longer answered" in errors
             world.cluster.start_driver()
-        elif what != "build":
-            world.cluster.start_executor(int(what[-1]))
+        half = {name for name, (mart, _) in world.different().items() if mart != before[name]}
+        assert not half, "a mart that is neither the old one nor the new one is in the lake"
         world.built()
-    sys.stdout.write(f"killed: {', '.join(killed)}\n")
 
-    assert world.different() == {}
+        assert world.different() == {}
 
 
 def published(lake: Path) -> dict[str, object]:

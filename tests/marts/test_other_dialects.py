@@ -85,6 +85,18 @@ def test_what_a_dialect_of_a_warehouse_cannot_say_is_listed(models, dialect):
     assert {*known.values()} == {*NOT_TRANSLATED[dialect]}
 
 
+def test_no_window_reads_the_rest_of_its_partition_again_for_each_row(models):
+    """Spark does, if a frame ends with the partition and begins after its first row."""
+    frames = [
+        (name, frame.sql())
+        for name, sql in models.items()
+        for frame in sql.find_all(exp.WindowSpec)
+        if frame.args.get("end") == "UNBOUNDED" and frame.args.get("start") != "UNBOUNDED"
+    ]
+
+    assert frames == []
+
+
 def test_functions_of_duckdb_alone_are_in_macros_that_an_adapter_can_replace(models):
     used = {node.name.lower() for sql in models.values() for node in sql.find_all(exp.Anonymous)}
     macros = "".join(path.read_text() for path in (project_folder() / "macros").glob("*.sql"))

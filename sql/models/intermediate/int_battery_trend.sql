@@ -21,7 +21,7 @@ points as (
         max(last_reported_at) over (partition by battery_id) as newest_at,
         row_number() over track as newness,
         max(case when is_replaced then reading_date end) over (
-            partition by battery_id order by reading_date rows between 1 following and unbounded following
+            partition by battery_id order by reading_date desc rows between unbounded preceding and 1 preceding
         ) is null as is_present
     from days
     window track as (partition by battery_id order by reading_date desc)

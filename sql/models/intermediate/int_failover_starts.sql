@@ -231,8 +231,8 @@ homecomings as (
         f.connections,
         min(case when c.event_id is not null and k.link is null and not c.is_takeover then f.happened_at end)
             over (
-                partition by f.router_id order by f.happened_at, f.turn, f.event_id
-                rows between 1 following and unbounded following
+                partition by f.router_id order by f.happened_at desc, f.turn desc, f.event_id desc
+                rows between unbounded preceding and 1 preceding
             ) as home_at,
         f.kind
     from followed as f

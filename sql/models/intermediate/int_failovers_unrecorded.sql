@@ -118,8 +118,8 @@ rested as (
     select
         start_id,
         min(case when start_id is null then happened_at end) over (
-            partition by router_id, link order by happened_at, turn, start_id
-            rows between 1 following and unbounded following
+            partition by router_id, link order by happened_at desc, turn desc, start_id desc
+            rows between unbounded preceding and 1 preceding
         ) as standby_at
     from waiting
 ),
@@ -136,8 +136,8 @@ ends as (
             when t.ended_at is not null then greatest(t.ended_at, t.started_at)
         end as told_at,
         min(case when t.from_link is not null and is_lost_again then coalesce(t.lost_at, t.started_at) end) over (
-            partition by t.router_id, t.from_link order by t.started_at, t.start_id
-            rows between 1 following and unbounded following
+            partition by t.router_id, t.from_link order by t.started_at desc, t.start_id desc
+            rows between unbounded preceding and 1 preceding
         ) as lost_again_at,
         min(case when is_taken_again then t.started_at end) over next_ones as taken_again_at,
         min(case
@@ -146,7 +146,7 @@ ends as (
     from taken as t
     left join rested as r on t.start_id = r.start_id
     window next_ones as (
-        partition by t.router_id order by t.started_at, t.start_id rows between 1 following and unbounded following
+        partition by t.router_id order by t.started_at desc, t.start_id desc rows between unbounded preceding and 1 preceding
     )
 ),
 

@@ -27,8 +27,8 @@ select
     lead(detected_at) over track as after_at,
     min(case when wan_state = 'connected' then detected_at end)
         over (
-            partition by router_id, link order by detected_at, turn, alert_id
-            rows between 1 following and unbounded following
+            partition by router_id, link order by detected_at desc, turn desc, alert_id desc
+            rows between unbounded preceding and 1 preceding
         ) as connected_at,
     -- Unplugging what is disconnected is not another loss, while it is known to be disconnected.
     wan_state = 'lost' and coalesce(lag(wan_state) over track, '') = 'lost' and (

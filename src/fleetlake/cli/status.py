@@ -258,7 +258,7 @@ def freshness_note(stream: "StreamStatus") -> str:
     until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
     fan_out = ENDPOINTS[stream.endpoint].fan_out
     hours = freshness_of(load_settings().freshness)[stream.endpoint] / timedelta(hours=1)
-    proven = f"each of {counted(stream.devices or 0, 'device')} is proven until {until} or later"
+    proven = f"each of {counted(stream.devices or 0, 'device')} is complete until {until} or later"
     if not hours or fan_out is None:
         return f"{proven}, and asked at each load"
     calls = math.ceil((stream.devices or 0) / fan_out.ids_per_call / hours)

@@ -11,6 +11,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.dbt_process import MORE_MEMORY, OUT_OF_MEMORY
+from fleetlake.marts.spark_session import UNANSWERED
 from fleetlake.marts.sql_project import own_models, project_folder
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import did_you_mean
@@ -35,16 +36,25 @@ def build_failed(run: DbtRun) -> BuildFailed:
     stale, is_partial = sorted(marts & run.stale), bool(marts - run.stale)
     kept = f" These marts still hold the last good rows: {', '.join(stale)}." if stale else ""
     others = " The other marts of this build are up to date." if is_partial else ""
-    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
+    remedy = "Fix the model or the rows and build again."
+    if any(OUT_OF_MEMORY in fault for fault in faults):
+        remedy = MORE_MEMORY
+    elif any(UNANSWERED in node.message for node in run.nodes):
+        remedy = "Check that the cluster's driver runs, and build again."
     return BuildFailed(
         f"The build failed.{kept}{others}" + "".join(f"{os.linesep}  {fault}" for fault in faults),
-        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
+        remedy=remedy,
         is_partial=is_partial,
     )
 
 
 def _faults(run: DbtRun) -> list[str]:
-    faults = [f"{n.name}: {n.message}{_causes(n)}" for n in run.nodes if n.status == "error"]
+    failed = [node for node in run.nodes if node.status == "error"]
+    unanswered = [node.name for node in failed if UNANSWERED in node.message]
+    faults = [f"{n.name}: {n.message}{_causes(n)}" for n in failed if n.name not in unanswered]
+    if unanswered:
+        more = f" and {len(unanswered) - 1} more" if len(unanswered) > 1 else ""
+        faults.append(f"{unanswered[0]}{more}: the cluster no longer answered.")
     faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
     for test in run.tests:
         if test.status == "fail":

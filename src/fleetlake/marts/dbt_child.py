@@ -48,6 +48,7 @@ from dbt_common.events.event_manager import EventManager
 from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 from fleetlake.marts.recorded import Statements, Step, write_steps
+from fleetlake.marts.spark_session import connect_spark
 
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
@@ -76,6 +77,7 @@ def main() -> None:
     """Run one command after the other until standard input closes."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ctx_set_event_manager(_Events())
+    connect_spark()
     commands: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=[commands], daemon=True).start()
     project: Manifest | None = None

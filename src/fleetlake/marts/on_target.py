@@ -31,6 +31,7 @@ from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.mirror import Mirror, for_dbt, read_mirror, remove_old_parts, write_mirror
 from fleetlake.marts.session import attach_snapshot, limit_memory
+from fleetlake.marts.spark_session import UNANSWERED
 from fleetlake.text.quoting import literal, quoted
 
 _STATE = """
@@ -161,6 +162,11 @@ class TargetBuild:
                 target=self.target.name,
             )
         except BuildFailed as failed:
+            if UNANSWERED in failed.what:
+                raise BuildFailed(
+                    f"The cluster {self.target.name} does not answer.",
+                    remedy="Check the address in SPARK_REMOTE, and that its server runs.",
+                ) from None
             for sign, remedy in _REMEDIES.items():
                 if sign in failed.what:
                     raise BuildFailed(failed.what, remedy=remedy) from None

@@ -120,13 +120,13 @@ legs as (
         last_value(at_s) over earlier as back_s,
         last_value(latitude_deg) over earlier as back_lat,
         last_value(longitude_deg) over earlier as back_lon,
-        first_value(at_s) over later as ahead_s,
-        first_value(latitude_deg) over later as ahead_lat,
-        first_value(longitude_deg) over later as ahead_lon
+        last_value(at_s) over later as ahead_s,
+        last_value(latitude_deg) over later as ahead_lat,
+        last_value(longitude_deg) over later as ahead_lon
     from points
     window
         earlier as (partition by router_id order by at_s range between unbounded preceding and {{ var('trend_s') }} preceding),
-        later as (partition by router_id order by at_s range between {{ var('trend_s') }} following and unbounded following)
+        later as (partition by router_id order by at_s desc range between unbounded preceding and {{ var('trend_s') }} preceding)
 ),
 
 followed as (
