@@ -7,6 +7,7 @@ memory, so a killed one has lost it.
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import socket
@@ -154,9 +155,12 @@ def running(
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
+    """Return a port that no other program gets meanwhile: the system does not give it out."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind((HOST, port))
+            return port
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
