@@ -2,8 +2,8 @@
 
 `make bench-cluster` runs it; it needs what `make test-cluster` needs. The rows are those of
 `make bench-marts`. Each run begins with a copy of the lake. Prints, for DuckDB and for each number
-of executors, seconds in all and in the slowest models, the bytes that the executors read, and how
-long the mirror took. All executors share this machine's cores and disk.
+of executors, seconds in all and in the slowest models, and the bytes that the executors read. All
+executors share this machine's cores and disk.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -11,10 +11,12 @@ long the mirror took. All executors share this machine's cores and disk.
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from fleetlake.lake import open_lake
@@ -25,26 +27,47 @@ from tools.bench.marts import DAYS, FIX_S, PERIOD_S, add_hour, fill
 from tools.spark_cluster import Cluster, running
 
 SPAN_S = DAYS * 86_400
+SHOWN = 10
+
+_WRITES = re.compile(
+    r"Execute InsertIntoHadoopFsRelationCommand\nInput[^\n]*\nArguments: \S*/tables/\w+/(\w+)/"
+)
+"""In a plan of Spark: the table that it writes."""
 
 
-def bytes_read(log: Path) -> int:
-    """Return how many bytes the tasks in Spark's event logs have read from files."""
-    total = 0
-    for file in log.rglob("*"):
-        if file.is_file():
-            for line in file.read_text("utf-8").splitlines():
-                if '"SparkListenerTaskEnd"' in line:
-                    metrics = json.loads(line).get("Task Metrics") or {}
-                    total += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
-    return total
+def bytes_read(log: Path) -> Counter[str]:
+    """Return how many bytes Spark's tasks have read from files, by the table that they wrote.
+
+    Those of data tests, and of queries that write nothing, are under the empty name.
+    """
+    tables: dict[str, str] = {}
+    executions: dict[int, str] = {}
+    found: Counter[str] = Counter()
+    for file in log.rglob("events_*"):
+        for line in file.read_text("utf-8").splitlines():
+            if "SparkListenerSQLExecutionStart" in line:
+                event = json.loads(line)
+                if written := _WRITES.search(event["physicalPlanDescription"]):
+                    tables[str(event["executionId"])] = written[1]
+            elif "SparkListenerJobStart" in line:
+                event = json.loads(line)
+                execution = event["Properties"].get("spark.sql.execution.id", "")
+                executions |= dict.fromkeys(event["Stage IDs"], execution)
+            elif "SparkListenerTaskEnd" in line:
+                event = json.loads(line)
+                metrics = event.get("Task Metrics") or {}
+                table = tables.get(executions.get(event["Stage ID"], ""), "")
+                found[table] += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
+    return found
 
 
-def show(name: str, result: BuildResult, read: int | None = None) -> None:
-    """Print what a build took."""
-    slowest = sorted(result.models, key=lambda model: -model.seconds)[:6]
-    gigabytes = "" if read is None else f", {read / 1e9:.2f} GB read"
-    print(f"{name}: {result.seconds:.0f} s{gigabytes}")
-    print("  " + ", ".join(f"{m.name} {m.seconds:.1f}" for m in slowest), flush=True)
+def show(name: str, result: BuildResult, read: Counter[str] | None = None) -> None:
+    """Print what a build took, in all and of its slowest models."""
+    total = "" if read is None else f", {read.total() / 1e6:,.0f} MB read"
+    print(f"{name}: {result.seconds:.0f} s{total}")
+    for model in sorted(result.models, key=lambda model: -model.seconds)[:SHOWN]:
+        own = "" if read is None else f", {read[model.name] / 1e6:,.0f} MB"
+        print(f"  {model.name}: {model.seconds:.1f} s{own}", flush=True)
 
 
 def build_twice(name: str, lake: Path, hour: dict[str, int], cluster: Cluster | None) -> None:
@@ -53,14 +76,14 @@ def build_twice(name: str, lake: Path, hour: dict[str, int], cluster: Cluster | 
     if cluster:
         os.environ["SPARK_REMOTE"] = cluster.address
         target, log = BuildTarget("spark", lake.with_name("storage")), cluster.folder / "events"
-    before = 0
+    before: Counter[str] = Counter()
     for what in ("full build", "one new hour"):
         if what == "one new hour":
             add_hour(lake, load="hour", first_s=SPAN_S, **hour)
         result = build_marts(lake, target=target)
         read = bytes_read(log) if log else None
         show(f"{name}, {what}", result, None if read is None else read - before)
-        before = read or 0
+        before = read or before
 
 
 def main() -> int:
