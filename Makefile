@@ -177,7 +177,7 @@ mart-increments: $(READY)  ## Fill one lake in 50 steps, with late rows and kill
 cluster: $(READY) $(SPARK)/.ready  ## Run a Spark cluster on this machine until Ctrl-C (needs Java 17 or later)
 	@$(SPARK)/bin/python -m tools.spark_cluster
 
-test-cluster: $(READY) $(SPARK)/.ready  ## Build marts on a Spark cluster, with INCREMENTS=3 and KILLS=2, and compare (25 minutes, Java 17)
+test-cluster: $(READY) $(SPARK)/.ready  ## Build marts on a Spark cluster, with INCREMENTS=3 and KILLS=10, and compare (25 minutes, Java 17)
 	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
 	  $(BIN)/python -m pytest -q -s -m spark tests/marts tests/exporters $(if $(K),-k "$(K)")
 

@@ -31,7 +31,7 @@ from tools.spark_cluster import Cluster, running
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
 INCREMENTS = int(os.environ.get("INCREMENTS", "3"))
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "10"))
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
@@ -203,7 +203,7 @@ def test_a_full_build_during_which_executors_are_killed_gives_the_same_marts(wor
 
 def test_a_build_after_a_lost_driver_or_a_killed_build_gives_the_same_marts(world):
     chance = random.Random(39)
-    for what in ("driver", "build") * max(1, KILLS // 4):
+    for what in ("driver", "build"):
         world.fleet.advance(3600)
         world.run("ingest")
         before = published(world.lake)
@@ -224,6 +224,17 @@ def test_a_build_after_a_lost_driver_or_a_killed_build_gives_the_same_marts(worl
         world.built()
 
         assert world.different() == {}
+
+
+def test_an_erasure_leaves_nothing_in_a_storage_that_is_no_longer_used(world):
+    with open_lake(world.lake, read_only=True) as opened:
+        [(router,)] = opened.rows("select min(id) from raw.routers")
+    world.env["FLEETLAKE_BUILD_ON"] = ""
+    assert [*(world.folder / "storage").rglob("*.parquet")]
+
+    world.run("erase", "--router", str(router), "--yes")
+
+    assert [*(world.folder / "storage").rglob("*.parquet")] == []
 
 
 def published(lake: Path) -> dict[str, object]:

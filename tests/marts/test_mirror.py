@@ -7,8 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from fleetlake.errors import SettingsError
+from fleetlake.errors import BuildFailed, SettingsError
 from fleetlake.lake import open_lake
+from fleetlake.marts.build import forget_other_storages, forget_scratch
 from fleetlake.marts.mirror import (
     folders,
     for_dbt,
@@ -17,7 +18,8 @@ from fleetlake.marts.mirror import (
     spark_type,
     write_mirror,
 )
-from fleetlake.marts.on_target import target_of
+from fleetlake.marts.on_target import BuildTarget, target_of
+from fleetlake.marts.plan import work_folder
 
 pytestmark = pytest.mark.xdist_group("marts")
 
@@ -214,3 +216,41 @@ def test_a_target_needs_a_storage_that_sql_can_name(storage, what):
 
 def test_without_a_name_this_machine_builds():
     assert target_of("", None) is None
+
+
+@pytest.fixture
+def used(lake_path, tmp_path):
+    """Return two storages that builds of a lake have used, with what they left there."""
+    storages = [tmp_path / "one", tmp_path / "two"]
+    for storage in storages:
+        for folder in ("mirror", "tables", "of others"):
+            (storage / folder).mkdir(parents=True)
+    work = work_folder(lake_path) / "on-spark"
+    work.mkdir(parents=True)
+    (work / "storages").write_text("\n".join([*map(str, storages), str(tmp_path / "unmounted")]))
+    return storages
+
+
+def left(storage):
+    return sorted(folder.name for folder in storage.iterdir())
+
+
+def test_what_builds_left_in_a_storage_goes_with_their_scratch_files(lake_path, used):
+    forget_scratch(lake_path)
+
+    assert [left(storage) for storage in used] == [["of others"]] * 2
+
+
+def test_after_retention_only_the_storage_that_builds_use_keeps_its_tables(lake_path, used):
+    forget_other_storages(lake_path, BuildTarget("spark", used[1]))
+
+    assert left(used[0]) == ["of others"]
+    assert left(used[1]) == ["mirror", "of others", "tables"]
+
+
+def test_what_cannot_be_removed_from_a_storage_is_an_error_that_names_it(lake_path, used):
+    shutil.rmtree(used[1] / "tables")
+    (used[1] / "tables").write_text("a file is no folder")
+
+    with pytest.raises(BuildFailed, match="two/tables still holds rows"):
+        forget_scratch(lake_path)

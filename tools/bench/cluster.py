@@ -111,7 +111,7 @@ def main() -> int:
             if not executors:
                 build_twice("DuckDB", run / "lake", hour, None)
             else:
-                with running(sys.executable, run / "spark", executors, events=True) as cluster:
+                with running(sys.executable, run / "spark", executors, is_measured=True) as cluster:
                     name = f"Spark, {executors} executor{'s' * (executors > 1)}"
                     build_twice(name, run / "lake", hour, cluster)
             shutil.rmtree(run)

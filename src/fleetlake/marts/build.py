@@ -51,7 +51,7 @@ from fleetlake.marts.dbt import (
     OnProgress,
 )
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
-from fleetlake.marts.on_target import BuildTarget, TargetBuild
+from fleetlake.marts.on_target import BuildTarget, TargetBuild, forget_storages
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
@@ -217,12 +217,20 @@ def write_docs(lake_path: LakeAddress) -> Path:
     return work / "target" / "static_index.html"
 
 
-def forget_scratch(lake_path: LakeAddress) -> None:
-    """Remove what builds keep on this machine, rows included; the next one computes everything.
+def forget_other_storages(lake_path: LakeAddress, target: BuildTarget | None) -> None:
+    """Remove what builds have left in storages other than a target's. Raises: BuildFailed."""
+    with _build_lock(lake_path.resolve()) as work:
+        forget_storages(work, but=target)
 
-    Raises: BuildFailed if another build does not end.
+
+def forget_scratch(lake_path: LakeAddress) -> None:
+    """Remove what builds keep, rows included, here and in storages that they share with engines.
+
+    The next build computes everything. Raises: BuildFailed if another build does not end, or
+    something cannot be removed.
     """
     with _build_lock(lake_path.resolve()) as work:
+        forget_storages(work)
         record_built(work, None)
         for file in (SCRATCH, f"{SCRATCH}.wal"):
             (work / file).unlink(missing_ok=True)

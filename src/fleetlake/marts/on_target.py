@@ -25,6 +25,7 @@ from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.ducklake import OpenLake
 from fleetlake.lake.table_changes import changed_tables
 from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.child_environment import engine_access
 from fleetlake.marts.catalogue import marts, mirrored_tables
 from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
@@ -52,6 +53,9 @@ _REMEDIES = {
     "does not have a target named": "Name an output of profiles.yml, such as spark",
 }
 """What to do about dbt's messages about a target."""
+
+_STORAGES = "storages"
+"""The file of a work folder that names the storages it has used: they hold copies of the rows."""
 
 _ODD = re.compile(r"[^\w /.,:@+=-]")
 _TABLES = frozenset({"table", "incremental", "seed"})
@@ -86,6 +90,29 @@ def target_of(name: str, storage: Path | None) -> BuildTarget | None:
     return BuildTarget(name, storage.resolve())
 
 
+def forget_storages(work: Path, *, but: BuildTarget | None = None) -> None:
+    """Remove mirror and tables from each storage that builds have used, but from that of a target.
+
+    Raises: BuildFailed.
+    """
+    used = {Path(line) for file in work.glob(f"on-*/{_STORAGES}") for line in _lines(file)}
+    for storage in sorted(used - ({but.storage} if but else set())):
+        for folder in (storage / "mirror", storage / "tables"):
+            try:
+                shutil.rmtree(folder)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise BuildFailed(
+                    f"{folder} still holds rows, for builds on another engine: {error}",
+                    remedy="Delete that folder, then run the same command again.",
+                ) from error
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines() if file.exists() else []
+
+
 @dataclass(frozen=True, kw_only=True)
 class TargetBuild:
     """One build on a target: the lake, the work's folder and scratch file, and the snapshot."""
@@ -102,6 +129,8 @@ class TargetBuild:
     ) -> DbtRun:
         """Mirror the raw tables, run dbt on the target, and take what it made."""
         began, storage = datetime.now(UTC), self.target.storage
+        used = {*_lines(self.work / _STORAGES), str(storage)}
+        write_atomically(self.work / _STORAGES, "\n".join(sorted(used)))
         old = read_mirror(storage)
         changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
         with self._connected() as connection:

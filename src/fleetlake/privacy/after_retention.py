@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
 from fleetlake.lake.ducklake import tables_in
-from fleetlake.marts.build import build_marts
+from fleetlake.marts.build import build_marts, forget_other_storages
 from fleetlake.marts.on_target import target_of
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (
@@ -46,6 +46,7 @@ def renew_after_retention(
     if is_outdated:
         on_step("building the marts")
         target = target_of(settings.build_on, settings.build_storage)
+        forget_other_storages(settings.lake, target)
         built = build_marts(settings.lake, memory=settings.build_memory, target=target)
         done = f"{counted(len(built.models), 'model')} rebuilt"
         yield OutletReceipt(outlet="marts", done=done)
