@@ -80,6 +80,7 @@ class Cluster:
             "spark.driver.host": HOST,
             "spark.executor.cores": 1,
             "spark.executor.memory": "1600m",
+            # One plan for each query, so that runs compare.
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.shuffle.partitions": self.executors,

@@ -226,7 +226,7 @@ def _quoted(name: str) -> str:
 
 
 def for_dbt(storage: Path, mirror: Mirror, before: int) -> Iterator[dict[str, object]]:
-    """Yield what the macro `show_mirror` is to make of each table.
+    """Yield what the macro `show_mirrored` is to make of each table.
 
     `changed` are the days of parts that were written after version `before`.
     """
