@@ -236,6 +236,8 @@ def left(storage):
 
 
 def test_what_builds_left_in_a_storage_goes_with_their_scratch_files(lake_path, used):
+    shutil.rmtree(used[0] / "mirror")
+
     forget_scratch(lake_path)
 
     assert [left(storage) for storage in used] == [["of others"]] * 2

@@ -50,7 +50,9 @@ def test_a_server_that_answered_since_is_waited_for_again():
 
 def test_sparks_own_rule_decides_on_other_errors():
     clock, can_retry = rule()
-    clock.now += 10 * PATIENCE_SECONDS
+    while can_retry(LOST):
+        clock.now += 5
+
     assert can_retry("INVALID_CURSOR.DISCONNECTED")
     assert not rule(retried=False)[1]("a column is missing")
     assert not rule(retried=False)[1](LOST)
@@ -71,5 +73,6 @@ def test_a_lost_server_is_one_line_however_many_models_waited_for_it():
     ]
     failed = build_failed(DbtRun(nodes=tuple(nodes), tests=()))
 
-    assert "model_0 and 2 more: the cluster no longer answered." in failed.what
+    assert failed.what.endswith("model_0 and 2 more: the cluster no longer answered.")
+    assert failed.what.count(UNANSWERED) == 0
     assert "driver" in failed.remedy
