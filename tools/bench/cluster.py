@@ -2,8 +2,8 @@
 
 `make bench-cluster` runs it; it needs what `make test-cluster` needs. The rows are those of
 `make bench-marts`. Each run begins with a copy of the lake. Prints, for DuckDB and for each number
-of executors, seconds in all and in the slowest models, and the bytes that the executors read. All
-executors share this machine's cores and disk.
+of executors, seconds in all and in the slowest models, and the rows that the executors read: bytes
+of made-up rows say little, since they are small. All executors share this machine's cores and disk.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -35,8 +35,8 @@ _WRITES = re.compile(
 """In a plan of Spark: the table that it writes."""
 
 
-def bytes_read(log: Path) -> Counter[str]:
-    """Return how many bytes Spark's tasks have read from files, by the table that they wrote.
+def rows_read(log: Path) -> Counter[str]:
+    """Return how many rows Spark's tasks have read from files, by the table that they wrote.
 
     Those of data tests, and of queries that write nothing, are under the empty name.
     """
@@ -57,16 +57,16 @@ def bytes_read(log: Path) -> Counter[str]:
                 event = json.loads(line)
                 metrics = event.get("Task Metrics") or {}
                 table = tables.get(executions.get(event["Stage ID"], ""), "")
-                found[table] += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
+                found[table] += metrics.get("Input Metrics", {}).get("Records Read", 0)
     return found
 
 
 def show(name: str, result: BuildResult, read: Counter[str] | None = None) -> None:
     """Print what a build took, in all and of its slowest models."""
-    total = "" if read is None else f", {read.total() / 1e6:,.0f} MB read"
+    total = "" if read is None else f", {read.total() / 1e6:,.1f} million rows read"
     print(f"{name}: {result.seconds:.0f} s{total}")
     for model in sorted(result.models, key=lambda model: -model.seconds)[:SHOWN]:
-        own = "" if read is None else f", {read[model.name] / 1e6:,.0f} MB"
+        own = "" if read is None else f", {read[model.name] / 1e6:,.1f}"
         print(f"  {model.name}: {model.seconds:.1f} s{own}", flush=True)
 
 
@@ -81,7 +81,7 @@ def build_twice(name: str, lake: Path, hour: dict[str, int], cluster: Cluster | 
         if what == "one new hour":
             add_hour(lake, load="hour", first_s=SPAN_S, **hour)
         result = build_marts(lake, target=target)
-        read = bytes_read(log) if log else None
+        read = rows_read(log) if log else None
         show(f"{name}, {what}", result, None if read is None else read - before)
         before = read or before
 
