@@ -57,6 +57,8 @@ _REMEDIES = {
 _STORAGES = "storages"
 """The file of a work folder that names the storages it has used: they hold copies of the rows."""
 
+_NO_CLUSTER = {UNANSWERED: "does not answer", "INVALID_CONNECT_URL": "has no valid address"}
+
 _ODD = re.compile(r"[^\w /.,:@+=-]")
 _TABLES = frozenset({"table", "incremental", "seed"})
 _MADE = frozenset({"success", "INSERT"})
@@ -191,11 +193,13 @@ class TargetBuild:
                 target=self.target.name,
             )
         except BuildFailed as failed:
-            if UNANSWERED in failed.what:
-                raise BuildFailed(
-                    f"The cluster {self.target.name} does not answer.",
-                    remedy="Check the address in SPARK_REMOTE, and that its server runs.",
-                ) from None
+            for sign, fault in _NO_CLUSTER.items():
+                if sign in failed.what:
+                    raise BuildFailed(
+                        f"The cluster {self.target.name} {fault}.",
+                        remedy="Check that SPARK_REMOTE is its address, such as sc://spark:15002,"
+                        " and that its server runs.",
+                    ) from None
             for sign, remedy in _REMEDIES.items():
                 if sign in failed.what:
                     raise BuildFailed(failed.what, remedy=remedy) from None
