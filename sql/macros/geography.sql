@@ -116,6 +116,19 @@
     )
 {%- endmacro %}
 
+{# A value of the nearest point at least `trend_s` before (`lag`) or after (`lead`) this one. Points
+   lie in different half minutes, so it is one of the next few: to look for it among all of a router
+   would sort them once more. #}
+{% macro trend_point(step, is_away, value) -%}
+    {%- set farthest = (var('trend_s') + 29) // 30 + 1 -%}
+    case
+        {%- for n in range(1, farthest) %}
+        when {{ step }}(at_s, {{ n }}) over track {{ is_away }} {{ var('trend_s') }} then {{ step }}({{ value }}, {{ n }}) over track
+        {%- endfor %}
+        else {{ step }}({{ value }}, {{ farthest }}) over track
+    end
+{%- endmacro %}
+
 {# The speed at a fix by its legs: the one that leads to it and the one before that (leg, came), and
    the two that follow (after, then). The speed changes evenly from the middle of one to the middle
    of the next. Legs shorter than half a minute are too inexact, and legs longer than a stop may

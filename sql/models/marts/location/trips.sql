@@ -117,16 +117,12 @@ legs as (
         *,
         {{ seconds_between('before_at', 'fixed_at') }} as leg_s,
         coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m,
-        last_value(at_s) over earlier as back_s,
-        last_value(latitude_deg) over earlier as back_lat,
-        last_value(longitude_deg) over earlier as back_lon,
-        last_value(at_s) over later as ahead_s,
-        last_value(latitude_deg) over later as ahead_lat,
-        last_value(longitude_deg) over later as ahead_lon
+        {% for value, name in [('at_s', 's'), ('latitude_deg', 'lat'), ('longitude_deg', 'lon')] %}
+        {{ trend_point('lag', '<= at_s -', value) }} as back_{{ name }},
+        {{ trend_point('lead', '>= at_s +', value) }} as ahead_{{ name }}{{ '' if loop.last else ',' }}
+        {% endfor %}
     from points
-    window
-        earlier as (partition by router_id order by at_s range between unbounded preceding and {{ var('trend_s') }} preceding),
-        later as (partition by router_id order by at_s desc range between unbounded preceding and {{ var('trend_s') }} preceding)
+    window track as (partition by router_id order by place)
 ),
 
 followed as (
