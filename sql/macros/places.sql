@@ -7,7 +7,7 @@
     select
         {{ keys | join(', ') }},
         place_name,
-        working_days,
+        nullif(working_days, 'None') as working_days,  -- dbt's Spark adapter loads an empty cell of a seed so
         working_from_hour,
         working_until_hour,
         row_number() over (partition by {{ keys | join(', ') }} order by area_m2, place_name) as narrowness

@@ -30,6 +30,9 @@ from tools.spark_cluster import Cluster, running
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
+NOW = "2026-11-28T14:31:30Z"
+"""A trip then begins in working hours, at a place that has none of its own."""
+
 INCREMENTS = int(os.environ.get("INCREMENTS", "3"))
 KILLS = int(os.environ.get("KILLS", "10"))
 
@@ -140,7 +143,7 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cluster")
     with (
         running(spark_python(), folder / "spark") as cluster,
-        service(routers=8, days=3, seed=3, speed=0, scenario="late-data") as fleet,
+        service(routers=8, days=3, seed=3, speed=0, scenario="late-data", now=NOW) as fleet,
     ):
         env = environment(folder, fleet.url, build_on="spark", build_storage=folder / "storage")
         world = World(folder, fleet, cluster, env)
@@ -154,7 +157,11 @@ def test_marts_of_a_full_build_equal_those_of_duckdb(world):
     assert world.different() == {}
     with open_lake(world.lake, read_only=True) as opened:
         [(places,)] = opened.rows("select count(distinct place_name) from marts.place_visits")
+        at_work = opened.rows(
+            "from marts.trips where is_working_hours and start_place_name is not null"
+        )
     assert places >= 2
+    assert at_work
 
 
 def test_a_build_with_nothing_new_starts_nothing_on_the_cluster(world):

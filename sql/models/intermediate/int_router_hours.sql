@@ -26,7 +26,7 @@ found as (
 
 select
     router_id,
-    nullif(working_days, 'None') as working_days,  -- dbt's Spark adapter loads an empty cell of a seed so
+    working_days,
     working_from_hour,
     working_until_hour
 from found
