@@ -21,6 +21,12 @@ def rule(*, retried=True):
     return clock, patient(lambda _: retried, clock)
 
 
+def give_up(clock, can_retry):
+    """Ask a server that does not answer every five seconds, until it is given up."""
+    while can_retry(LOST):
+        clock.now += 5
+
+
 def test_a_server_that_does_not_answer_is_asked_again_for_a_minute():
     clock, can_retry = rule()
     for _ in range(PATIENCE_SECONDS // 5):
@@ -32,8 +38,7 @@ def test_a_server_that_does_not_answer_is_asked_again_for_a_minute():
 
 def test_later_queries_do_not_wait_for_a_server_that_was_given_up():
     clock, can_retry = rule()
-    while can_retry(LOST):
-        clock.now += 5
+    give_up(clock, can_retry)
     clock.now += 1
 
     assert not can_retry(LOST)
@@ -41,8 +46,7 @@ def test_later_queries_do_not_wait_for_a_server_that_was_given_up():
 
 def test_a_server_that_answered_since_is_waited_for_again():
     clock, can_retry = rule()
-    while can_retry(LOST):
-        clock.now += 5
+    give_up(clock, can_retry)
     clock.now += PATIENCE_SECONDS + 1
 
     assert can_retry(LOST)
@@ -50,8 +54,7 @@ def test_a_server_that_answered_since_is_waited_for_again():
 
 def test_sparks_own_rule_decides_on_other_errors():
     clock, can_retry = rule()
-    while can_retry(LOST):
-        clock.now += 5
+    give_up(clock, can_retry)
 
     assert can_retry("INVALID_CURSOR.DISCONNECTED")
     assert not rule(retried=False)[1]("a column is missing")
