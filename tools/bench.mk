@@ -5,8 +5,9 @@ BENCH := .venv-bench
 bench-marts: $(READY)  ## Time builds over 60 million rows: full, of one new hour, live
 	@$(BIN)/python -m tools.bench.marts
 
-bench-cluster: $(READY) $(SPARK)/.ready  ## Time builds on 1 to 3 Spark executors and on DuckDB (MILLIONS=8 FIXES=2; half an hour, Java 17)
-	@$(SPARK)/bin/python -W ignore -m tools.bench.cluster --millions $(or $(MILLIONS),8) --fixes $(or $(FIXES),2)
+bench-cluster: $(READY) $(SPARK)/.ready  ## Time builds on DuckDB and on 1 to 3 Spark executors (MILLIONS=8 FIXES=2 EXECUTORS="1 2 3"; half an hour, Java 17)
+	@$(SPARK)/bin/python -W ignore -m tools.bench.cluster --millions $(or $(MILLIONS),8) --fixes $(or $(FIXES),2) \
+	  --executors $(or $(EXECUTORS),1 2 3)
 
 bench-outlets: $(READY)  ## Measure exports of two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tools.bench.outlets $(N)
