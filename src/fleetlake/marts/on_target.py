@@ -34,6 +34,7 @@ from fleetlake.marts.mirror import Mirror, for_dbt, read_mirror, remove_old_part
 from fleetlake.marts.session import attach_snapshot, limit_memory
 from fleetlake.marts.spark_session import UNANSWERED
 from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.wording import install_command
 
 _STATE = """
 CREATE SCHEMA IF NOT EXISTS state;
@@ -48,9 +49,9 @@ CREATE TABLE IF NOT EXISTS state.shown (mirror BIGINT)
 And its views, in the order in which they were made, and the version of the mirror it was shown."""
 
 _REMEDIES = {
-    "Could not find adapter": "Install dbt's adapter, as with: pip install 'fleetlake[spark]'",
-    "'SPARK_REMOTE'": "Set SPARK_REMOTE to the cluster's address, such as sc://spark:15002",
-    "does not have a target named": "Name an output of profiles.yml, such as spark",
+    "Could not find adapter": install_command("spark"),
+    "'SPARK_REMOTE'": "Set SPARK_REMOTE to the cluster's address, such as sc://spark:15002.",
+    "does not have a target named": "Name an output of profiles.yml, such as spark.",
 }
 """What to do about dbt's messages about a target."""
 

@@ -30,7 +30,7 @@ from fleetlake.settings.maintenance_window import MaintenanceWindow
 from fleetlake.settings.notify_rule import NotifyRule, Severity
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import without_secrets
-from fleetlake.text.wording import counted
+from fleetlake.text.wording import counted, install_command
 
 MOST_LINES = 40
 """Findings that a message names; it says how many more there are."""
@@ -167,7 +167,7 @@ def _sender(place: str, url: SecretStr) -> tuple[Any, Any]:
     except ImportError:
         raise SettingsError(
             "Messages need the extra `notify`.",
-            remedy="Install it: pip install 'fleetlake[notify]'.",
+            remedy=install_command("notify"),
         ) from None
     for name in ("apprise", "urllib3"):  # their lines may hold parts of addresses
         logging.getLogger(name).propagate = False
