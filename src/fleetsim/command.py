@@ -69,7 +69,7 @@ def simulate(
     v3 is under /api/v3. Send Authorization: Bearer simulator-token, and Accept and
     Content-Type: application/vnd.api+json.
 
-    The lists that fleetlake describes and does not load are served, too, and those of --endpoints.
+    It also serves fleetlake's optional lists, and those of --endpoints.
 
     Without keys: GET /sim/state, POST /sim/clock with {"advance_seconds": 3600}, PUT /sim/faults
     with {"status_500": 0.1} or {"scenario": "flaky"}, GET /sim/truth/RESOURCE (every record, one

@@ -103,9 +103,9 @@ def check(
         typer.Argument(metavar="FILE", help="Only these; all files of the project if omitted."),
     ] = None,
 ) -> None:
-    """Say everything that is wrong in endpoint files, with file and line.
+    """List all faults of endpoint files, with file and line.
 
-    Ends with exit code 3 if something is. Files that are named are checked with the project's.
+    Ends with exit code 3 if there are any. Named files are checked together with the project's.
     """
     from fleetlake.endpoints import own_files, read_own
 
@@ -154,9 +154,9 @@ def probe(
 ) -> None:
     """Ask the service for a few pages of a list, and propose the file that describes it.
 
-    It tries cursors and filters, in about 20 calls. What it cannot know is said in comments. The
-    file has no values of records. If the list requires a filter of a known list, such as the id of
-    a router, it is found; otherwise name one with --per.
+    It tries cursors and filters, in about 20 calls. Comments mark what it cannot know. The file has
+    no values of records. If the list requires a filter by the ids of a known list, such as routers,
+    it finds that; otherwise name one with --per.
     """
     from fleetlake.endpoints import ENDPOINTS
     from fleetlake.endpoints.endpoint_files import SERVICES

@@ -21,7 +21,7 @@ def mcp(
         str, typer.Option(metavar="ADDRESS", help="IP address to listen on for HTTP.")
     ] = "127.0.0.1",
 ) -> None:
-    """Answer assistants by the Model Context Protocol, read-only, each with its proof.
+    """Answer assistants over the Model Context Protocol, read-only and with proofs.
 
     Without --http it reads requests from standard input, as a client starts it, until that closes.
     With it, it prints `ready http://127.0.0.1:PORT/mcp` and serves until Ctrl-C or SIGTERM.

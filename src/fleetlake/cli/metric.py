@@ -8,7 +8,7 @@ from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.query import ProofOption, proof_format, proof_text, say_above, say_below
 
 _BY = "A dimension, e.g. carrier, group, account or router. Repeat it for several."
-_ONLY = "Only of this: carrier=Bluewave, group_id=102. Repeat it for several."
+_ONLY = "Only rows with this value: carrier=Bluewave, group_id=102. Repeat it for several."
 _SINCE = "From this day on: 2026-11-01, or 30d for the newest 30 days of the lake (UTC)."
 
 

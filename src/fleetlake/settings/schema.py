@@ -225,9 +225,9 @@ class Settings(BaseSettings):
     )
     notify: dict[str, NotifyRule] = Field(
         {},
-        description="Places that are told about findings, as FLEETLAKE_NOTIFY__<NAME>__<KEY>: URL "
-        "(an address as Apprise writes it), SEVERITY, REASONS, GROUPS, WAIT_MINUTES, AGAIN_HOURS, "
-        "DIGEST_HOURS, QUIET, TIME_ZONE",
+        description="Addresses for messages about findings, as FLEETLAKE_NOTIFY__<NAME>__<KEY>: "
+        "URL (an address as Apprise writes it), SEVERITY, REASONS, GROUPS, WAIT_MINUTES, "
+        "AGAIN_HOURS, DIGEST_HOURS, QUIET, TIME_ZONE",
     )
     csv_guard: bool = Field(
         default=False,

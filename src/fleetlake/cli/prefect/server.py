@@ -36,11 +36,12 @@ ORIGINS = ("PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_CORS_ALLOW
 
 
 def server() -> None:
-    """Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).
+    """Run Prefect's server until stopped (Ctrl-C or SIGTERM).
 
     It works like `prefect server start` and reads the same environment, with four differences:
     it does not stall for a minute when many runs write at once, it deletes runs after 30 days, it
     remembers the holders of a deployment's slots over a restart, and it sends no usage statistics.
+    Its data is in SQLite, unless PREFECT_SERVER_DATABASE_CONNECTION_URL names another database.
 
     It requires a password. The first start creates one in PREFECT_HOME/fleetlake-auth (mode 600)
     unless PREFECT_SERVER_API_AUTH_STRING is set. To log in to the UI, type the whole line of that
