@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from fleetlake.care.integrity.rebuild import rebuild_catalog
 from fleetlake.cli import app
-from fleetlake.errors import NotTold, SettingsError, StreamBusy
+from fleetlake.errors import MessageNotSent, SettingsError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.locks import notify_lock
@@ -321,7 +321,7 @@ def test_what_could_not_be_sent_is_sent_again_with_the_same_number(lake, web):
     show(lake, [finding("offline 1")])
     settings = settings_for(lake, f"json://user:s3cr3t-word@127.0.0.1:{web.server_port}/x")
     web.status = 500
-    with pytest.raises(NotTold) as raised:
+    with pytest.raises(MessageNotSent) as raised:
         notify(settings, now=NOON)
     web.status = 200
     notify(settings, now=NOON)
@@ -330,7 +330,7 @@ def test_what_could_not_be_sent_is_sent_again_with_the_same_number(lake, web):
     refused, taken = web.received
     assert refused["message"] == taken["message"]
     assert "s3cr3t" not in str(raised.value)
-    assert "ops could not be told" in str(raised.value)
+    assert "message to ops could not be sent" in str(raised.value)
 
 
 def test_a_run_killed_before_it_sent_is_made_up_for(lake, web):
@@ -396,7 +396,7 @@ def test_debug_logs_hold_no_address(web, monkeypatch):
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("json://127.0.0.1:9/x", NotTold, "gone could not be told"),
+        ("json://127.0.0.1:9/x", MessageNotSent, "message to gone could not be sent"),
         ("nothing", SettingsError, "FLEETLAKE_NOTIFY__GONE__URL"),
     ],
 )
@@ -414,7 +414,7 @@ def test_what_was_not_in_the_message_after_all_is_told_when_it_is_open_again(lak
     show(lake, [finding("offline 1"), finding("offline 2")])
     settings = settings_for(lake, f"json://127.0.0.1:{web.server_port}/x")
     web.status = 500
-    with pytest.raises(NotTold):
+    with pytest.raises(MessageNotSent):
         notify(settings, now=NOON)
     web.status = 200
     one = frozenset({"offline 1"})
@@ -485,10 +485,10 @@ def test_the_command_shows_what_it_would_tell_and_sends_a_test(lake, web, monkey
     test = CliRunner().invoke(app, ["notify", "--test", "ops"]).output
     sent = CliRunner().invoke(app, ["notify"]).output
 
-    assert dry.splitlines()[0] == "ops: would be told of 1 finding (fleetlake: 1 urgent)."
+    assert dry.splitlines()[0] == "ops: 1 finding would be sent (fleetlake: 1 urgent)."
     assert dry.splitlines()[1].startswith("  urgent, 1: Offline for 1 hour.")
     assert test == "ops took a test message.\n"
-    assert sent == "ops: told of 1 finding.\n"
+    assert sent == "ops: 1 finding sent.\n"
     assert [m["title"] for m in web.received] == ["fleetlake: test", "fleetlake: 1 urgent"]
 
 

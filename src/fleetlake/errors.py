@@ -22,7 +22,7 @@ FleetlakeError                    exit code
 │   └── CommitUnknown              7   look for the load id to learn the outcome
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   records of the service are missing from the lake
-├── NotTold                        5   check the address; the next run sends the message again
+├── MessageNotSent                 5   check the address; the next run sends the message again
 ├── ExportFailed                  10   a target refused the rows, or could not be reached
 ├── StreamFailed                   1   a stream ended with an unexpected error: a bug
 ├── OutputLost                   11   free some space, or choose another file
@@ -183,8 +183,8 @@ class RecordsMissing(FleetlakeError):
     exit_code = 9
 
 
-class NotTold(FleetlakeError):
-    """A place that is to be told about findings could not be reached, or refused the message."""
+class MessageNotSent(FleetlakeError):
+    """A place for messages about findings could not be reached, or refused the message."""
 
     exit_code = 5
 

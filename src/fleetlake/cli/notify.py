@@ -12,7 +12,7 @@ from fleetlake.text.wording import counted
 def notify(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be told, and send nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")
     ] = False,
     test: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Send a test message to one place.")
@@ -33,7 +33,7 @@ def notify(
     if is_unset or (test and test not in settings.notify):
         known = f"Places are: {', '.join(settings.notify)}. " if settings.notify else ""
         raise UsageError(
-            f"There is no place {test!r}." if test else "No place is named that could be told.",
+            f"There is no place {test!r}." if test else "No address for messages is set.",
             remedy=f"{known}Set FLEETLAKE_NOTIFY__<NAME>__URL; docs/how-to/notify.md has examples.",
         )
     if test:
@@ -43,10 +43,10 @@ def notify(
     for one in tell(settings, is_dry=dry_run):
         what = f"{counted(len(one.findings), 'finding')}"
         if not one.findings:
-            screen.print(f"{one.place}: nothing to tell.")
+            screen.print(f"{one.place}: nothing to send.")
         elif one.is_sent:
-            screen.print(f"{one.place}: told of {what}.")
+            screen.print(f"{one.place}: {what} sent.")
         else:
-            screen.print(f"{one.place}: would be told of {what} ({title_of(one.findings)}).")
+            screen.print(f"{one.place}: {what} would be sent ({title_of(one.findings)}).")
             for finding in one.findings:
                 screen.print(f"  {line_of(finding)}")

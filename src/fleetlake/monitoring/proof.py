@@ -174,7 +174,7 @@ class _Proving:
                 "`fleetlake.open().as_of(...)` in Python does."
             )
         for name in sorted(self._reads.beyond - {"AT"}):
-            yield f"it reads {name}, which is no table whose streams are known: read the table."
+            yield f"it reads {name}, whose streams are not known: read a table."
         for name in sorted((self._direct | self._built_from) - ENDPOINTS.keys()):
             yield f"raw.{name} is no longer loaded: {NOT_DESCRIBED}."
         for name in self._unknown:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from fleetlake.errors import NotTold, SettingsError
+from fleetlake.errors import MessageNotSent, SettingsError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.ducklake import columns_in
 from fleetlake.lake.locks import notify_lock
@@ -55,12 +55,12 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
     A finding that is told counts as told whatever happens; a message whose sending failed, or was
     killed, is sent again by the next call, with the same number.
 
-    Raises: SettingsError for an address that Apprise does not know, or NotTold for places that
-    could not be reached, after all others were told; StreamBusy if another process tells them.
+    Raises: SettingsError for an address that Apprise does not know, or MessageNotSent for places
+    that could not be reached, after all other messages; StreamBusy if another process sends them.
     """
     moment = now or datetime.now(UTC)
     told: list[Told] = []
-    failed: list[NotTold | SettingsError] = []
+    failed: list[MessageNotSent | SettingsError] = []
     if not (settings.notify or settings.maintenance):
         return told
     with notify_lock(settings.lake), open_lake(settings.lake, must_exist=True) as lake:
@@ -69,7 +69,7 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
         for place, rule in settings.notify.items():
             try:
                 told.append(_tell(lake, place, rule, is_dry=is_dry, now=moment))
-            except (NotTold, SettingsError) as error:
+            except (MessageNotSent, SettingsError) as error:
                 failed.append(error)
     if failed:
         kind = type(failed[0])
@@ -78,11 +78,11 @@ def notify(settings: Settings, *, is_dry: bool = False, now: datetime | None = N
 
 
 def send_test(place: str, rule: NotifyRule) -> None:
-    """Send a message that says nothing but that it arrived. Raises: SettingsError, NotTold."""
+    """Send a test message. Raises: SettingsError, MessageNotSent."""
     try:
         _send(place, rule.url, "fleetlake: test", "Messages about findings arrive here.")
-    except NotTold as error:
-        raise NotTold(error.what, remedy="Check its address and the network.") from None
+    except MessageNotSent as error:
+        raise MessageNotSent(error.what, remedy="Check its address and the network.") from None
 
 
 def check_addresses(settings: Settings) -> str | None:
@@ -100,7 +100,7 @@ def check_addresses(settings: Settings) -> str | None:
         what = " ".join(dict.fromkeys(error.what for error in failed))
         raise SettingsError(what, remedy=failed[0].remedy)
     places = ", ".join(settings.notify)
-    return f"{places} can be told; `fleetlake notify --test` tries one" if places else None
+    return f"{places}: valid; `fleetlake notify --test` tries one" if places else None
 
 
 def _tell(lake: Lake, place: str, rule: NotifyRule, *, is_dry: bool, now: datetime) -> Told:
@@ -154,8 +154,8 @@ def _send(place: str, url: SecretStr, title: str, text: str) -> None:
         said = log.getvalue()
     if not is_sent:
         reason = one_line(without_secrets(said, url), 300) or "no reason was given"
-        raise NotTold(
-            f"{place} could not be told: {reason}",
+        raise MessageNotSent(
+            f"The message to {place} could not be sent: {reason}",
             remedy="Check its address and the network; the next run sends the message again.",
         )
 
