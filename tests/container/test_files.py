@@ -105,12 +105,19 @@ def test_the_dashboard_reads_the_published_volume_and_has_no_key_of_lake_or_serv
 
 
 def test_the_journal_of_pushes_outlives_the_receivers_container():
-    [mount] = OURS["receiver"]["volumes"]
+    [mount] = [one for one in OURS["receiver"]["volumes"] if one.startswith("receiver:")]
 
     volume, folder = mount.split(":")
     assert folder == only("WORKDIR").value
     assert not Settings.model_fields["push_journal"].default.is_absolute()
     assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
+
+
+def test_the_receiver_reads_the_secrets_that_a_worker_makes():
+    folder = Path(image_environment()["FLEETLAKE_PUSH_SECRETS_FILE"]).parent
+
+    assert f"secrets:{folder}" in OURS["worker"]["volumes"]
+    assert f"secrets:{folder}:ro" in OURS["receiver"]["volumes"]
 
 
 def test_every_setting_is_a_setting_of_fleetlake():
@@ -131,6 +138,7 @@ def test_the_image_runs_as_a_user_with_folders_of_its_own():
     environment = image_environment()
     assert environment["HOME"] == only("WORKDIR").value == owned[0]
     assert Path(environment["FLEETLAKE_PUBLISHED"]).parent == Path(owned[1])
+    assert Path(environment["FLEETLAKE_PUSH_SECRETS_FILE"]).parent == Path(owned[2])
 
 
 def test_a_publication_writes_nothing_outside_the_volumes(empty_lake, tmp_path):
