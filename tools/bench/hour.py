@@ -6,7 +6,7 @@ more with nothing new. Calls are those that the service counted. With BEFORE, th
 earlier version, on which `make setup` has run, the same is done by both versions in turn, each
 with a service and a lake of its own.
 
-Beside them is what a user would build instead: dlt's REST source loads twelve of the 38 lists into
+Beside them is what a user would build instead: dlt's REST source loads twelve of the lists into
 DuckDB (`peers/dlt_hour.py`), and dbt builds five marts from them (`peers/dbt`).
 """
 
