@@ -75,6 +75,13 @@ def test_a_mirror_has_each_row_of_the_lake_once_with_its_commit(lake_path, add, 
     assert set(mirror.tables["raw.activity_logs"].parts) == {"2026-11-02", "2026-11-03"}
 
 
+def test_a_lake_without_rows_has_a_mirror(lake_path, mirrored, tmp_path):
+    mirror = mirrored(lake_path)
+
+    assert read_mirror(tmp_path) == mirror
+    assert set(mirror.tables) == TABLES
+
+
 def test_a_table_may_have_a_column_named_version(lake_path, add, mirrored, tmp_path):
     add(lake_path, "net_devices", {"id": 7, "version": "2.1"})
 

@@ -118,7 +118,9 @@ def write_mirror(
     made = lake.execute(_MADE_AT, [snapshot]).fetchone()
     new = Mirror(snapshot, str(made[0]) if made else "", version, tables)
     if new.tables != old.tables or snapshot != old.snapshot:
-        write_atomically(storage / "mirror" / _MANIFEST, json.dumps(asdict(new)))
+        file = storage / "mirror" / _MANIFEST
+        file.parent.mkdir(parents=True, exist_ok=True)  # no part was written without a row
+        write_atomically(file, json.dumps(asdict(new)))
     return new
 
 
