@@ -218,9 +218,8 @@ class TargetBuild:
         tables = []
         for schema, name, _, _, version in made:
             place = self._place(schema, name, version)
-            parts = {part.name.partition("=")[0] for part in place.glob("*=*")}
             table = {"schema": schema, "name": name, "place": str(place)}
-            tables.append({**table, "is_partitioned": bool(parts)})
+            tables.append({**table, "is_partitioned": _is_partitioned(place)})
         mirrored = [*for_dbt(self.target.storage, mirror, shown)]
         arguments = json.dumps({"mirrored": mirrored, "made": tables, "views": [*views]})
         self._dbt(dbt, ["run-operation", "show_tables", "--args", arguments])
@@ -269,6 +268,10 @@ class TargetBuild:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_partitioned(place: Path) -> bool:
+    return any(place.glob("*=*"))
+
+
 def _kinds(mart: Mapping[str, Any]) -> dict[str, str]:
     """Return DuckDB's type of each column of a mart that has a contract."""
     return {c["name"]: c["data_type"] for c in mart.get("columns") or () if "data_type" in c}
@@ -280,9 +283,11 @@ def _show(
     """Create a mart of the scratch file from the target's files.
 
     A mart of units is a view, because the lake takes only the units that are new. Any other is
-    compared with the lake's row by row, and copied.
+    compared with the lake's row by row, and copied. A query of Spark that was stopped leaves files
+    in other folders there.
     """
-    files = f"read_parquet({literal(place / '**/*.parquet')}, hive_partitioning = true)"
+    found = place / ("*=*/*.parquet" if _is_partitioned(place) else "*.parquet")
+    files = f"read_parquet({literal(found)}, hive_partitioning = true)"
     name = quoted(node.name)
     columns = ", ".join(f"{quoted(c)}::{kind} AS {quoted(c)}" for c, kind in kinds.items()) or "*"
     held = connection.execute(

@@ -1,0 +1,110 @@
+"""What a build on another engine takes, keeps and refuses; a stand-in for dbt plays the engine."""
+
+import json
+from dataclasses import dataclass, field
+
+import duckdb
+import pytest
+
+from fleetlake.errors import BuildFailed
+from fleetlake.lake import open_lake
+from fleetlake.lake.ducklake import newest_snapshot
+from fleetlake.marts.dbt import DbtRun, NodeResult
+from fleetlake.marts.on_target import BuildTarget, TargetBuild
+from fleetlake.marts.plan import SCRATCH, work_folder
+
+pytestmark = pytest.mark.xdist_group("marts")
+
+MART = "own_mart"
+PART = "usage_date=2026-11-02"
+
+
+def node(status="success"):
+    return NodeResult(
+        name=MART,
+        schema="marts",
+        kind="incremental",
+        status=status,
+        seconds=1,
+        message="",
+        sql="",
+        unit=("usage_date",),
+    )
+
+
+def write(folder, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT unnest({rows}) AS n) TO '{folder}/f.parquet'")
+
+
+@dataclass
+class Engine:
+    """A stand-in for dbt, which writes a mart as an engine does, and keeps what it was shown."""
+
+    storage: object
+    status: str = "success"
+    ends: bool = True
+    shown: list = field(default_factory=list)
+
+    @property
+    def tables(self):
+        return self.storage / "tables" / "marts" / MART
+
+    def run(self, words, **_):
+        if "--args" in words:
+            self.shown.append(json.loads(words[words.index("--args") + 1]))
+            return DbtRun(nodes=(), tests=())
+        if not self.ends:
+            raise BuildFailed("dbt was ended by SIGKILL")
+        variables = json.loads(words[words.index("--vars") + 1])
+        if self.status == "success" and MART not in variables["built"]:
+            write(self.tables / variables["build"] / PART, [1, 2])
+        return DbtRun(nodes=(node(self.status),), tests=())
+
+
+@dataclass
+class World:
+    """A lake, and an engine with a storage."""
+
+    lake: object
+    engine: Engine
+
+    @property
+    def work(self):
+        folder = work_folder(self.lake) / "on-spark"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @property
+    def target(self):
+        return BuildTarget("spark", self.engine.storage)
+
+    def build(self):
+        with open_lake(self.lake) as opened:
+            TargetBuild(
+                target=self.target,
+                lake=self.lake,
+                work=self.work,
+                file=self.work / SCRATCH,
+                snapshot=newest_snapshot(opened),
+                memory="1GB",
+            ).run(opened, ["build"], self.engine, lambda _: None)
+
+    def rows(self):
+        with duckdb.connect(self.work / SCRATCH) as connection:
+            return sorted(connection.execute(f"SELECT n FROM marts.{MART}").fetchall())
+
+
+@pytest.fixture
+def world(lake_path, tmp_path):
+    return World(lake_path, Engine(tmp_path / "storage"))
+
+
+def test_rows_of_a_query_that_was_stopped_are_not_taken(world):
+    world.build()
+    [version] = world.engine.tables.iterdir()
+    for left in (".spark-staging-1", ".spark-staging-1/_temporary/0/task_1"):
+        write(version / left / PART, [3])
+
+    assert world.rows() == [(1,), (2,)]
