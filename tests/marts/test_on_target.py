@@ -1,6 +1,7 @@
 """What a build on another engine takes, keeps and refuses; a stand-in for dbt plays the engine."""
 
 import json
+import shutil
 from dataclasses import dataclass, field
 
 import duckdb
@@ -9,8 +10,9 @@ import pytest
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import newest_snapshot
+from fleetlake.marts.build import build_marts
 from fleetlake.marts.dbt import DbtRun, NodeResult
-from fleetlake.marts.on_target import BuildTarget, TargetBuild
+from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables
 from fleetlake.marts.plan import SCRATCH, work_folder
 
 pytestmark = pytest.mark.xdist_group("marts")
@@ -108,3 +110,29 @@ def test_rows_of_a_query_that_was_stopped_are_not_taken(world):
         write(version / left / PART, [3])
 
     assert world.rows() == [(1,), (2,)]
+
+
+def is_kept(world, *, is_full=False):
+    """Return whether the next build goes on from the tables of the one before."""
+    require_tables(world.work, world.target, is_full=is_full)
+    return (world.work / SCRATCH).exists()
+
+
+def test_a_build_goes_on_only_from_tables_that_are_there(world):
+    world.build()
+    assert is_kept(world)
+    shutil.rmtree(world.engine.tables)
+
+    with pytest.raises(BuildFailed, match="lacks tables that builds wrote there"):
+        build_marts(world.lake, target=world.target)
+    assert not is_kept(world, is_full=True)
+    assert not is_kept(world)  # as after a full build that was killed
+
+
+@pytest.mark.parametrize(("left", "kept"), [(f"_temporary/0/task_1/{PART}", True), (PART, False)])
+def test_a_table_whose_days_were_being_replaced_is_not_gone_on_from(world, left, kept):
+    world.build()
+    [version] = world.engine.tables.iterdir()
+    write(version / ".spark-staging-1" / left, [3])
+
+    assert is_kept(world) is kept

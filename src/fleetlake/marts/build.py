@@ -51,11 +51,17 @@ from fleetlake.marts.dbt import (
     OnProgress,
 )
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
-from fleetlake.marts.on_target import BuildTarget, TargetBuild, forget_storages
+from fleetlake.marts.on_target import (
+    BuildTarget,
+    TargetBuild,
+    forget_storages,
+    require_tables,
+)
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
     discard_damaged,
+    discard_scratch,
     plan_build,
     record_built,
     work_folder,
@@ -179,6 +185,8 @@ def build_marts(
         work = folder / f"on-{target.name}" if target else folder
         work.mkdir(exist_ok=True)
         discard_damaged(work)
+        if target:
+            require_tables(work, target, is_full=is_full)
         with open_lake(lake) as opened:
             snapshot, nothing_loaded = newest_snapshot(opened), is_empty(opened)
             plan = plan_build(
@@ -232,8 +240,7 @@ def forget_scratch(lake_path: LakeAddress) -> None:
     with _build_lock(lake_path.resolve()) as work:
         forget_storages(work)
         record_built(work, None)
-        for file in (SCRATCH, f"{SCRATCH}.wal"):
-            (work / file).unlink(missing_ok=True)
+        discard_scratch(work)
         for folder in (work / "spill", work / "logs", *work.glob("on-*")):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -31,6 +31,7 @@ from fleetlake.marts.catalogue import marts, mirrored_tables
 from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.mirror import Mirror, for_dbt, read_mirror, remove_old_parts, write_mirror
+from fleetlake.marts.plan import SCRATCH, discard_scratch
 from fleetlake.marts.session import attach_snapshot, limit_memory
 from fleetlake.marts.spark_session import UNANSWERED
 from fleetlake.text.quoting import literal, quoted
@@ -59,6 +60,10 @@ _STORAGES = "storages"
 """The file of a work folder that names the storages it has used: they hold copies of the rows."""
 
 _NO_CLUSTER = {UNANSWERED: "does not answer", "INVALID_CONNECT_URL": "has no valid address"}
+
+_MADE_TABLES = """
+SELECT 'tables/' || schema_name || '/' || name || '/' || version FROM state.made ORDER BY ALL
+"""
 
 _ODD = re.compile(r"[^\w /.,:@+=-]")
 _TABLES = frozenset({"table", "incremental", "seed"})
@@ -110,6 +115,41 @@ def forget_storages(work: Path, *, but: BuildTarget | None = None) -> None:
                     f"{folder} still holds rows, for builds on another engine: {error}",
                     remedy="Delete that folder, then run the same command again.",
                 ) from error
+
+
+def require_tables(work: Path, target: BuildTarget, *, is_full: bool) -> None:
+    """Require the tables of earlier builds in a target's storage; a full build does without them.
+
+    Without them, an incremental model would keep only its new rows. If Spark's driver ended while
+    it replaced days of one, a day may be missing: everything is then built again.
+
+    Raises: BuildFailed.
+    """
+    if not (work / SCRATCH).exists():
+        return
+    try:
+        with duckdb.connect(work / SCRATCH, read_only=True) as connection:
+            made = connection.execute(_MADE_TABLES).fetchall()
+    except duckdb.CatalogException:  # the first build was killed before it made any
+        return
+    folders = [target.storage / folder for (folder,) in made]
+    lost = [folder for folder in folders if not folder.is_dir()]
+    if lost and not is_full:
+        raise BuildFailed(
+            f"{target.storage} lacks tables that builds wrote there, such as {lost[0]}.",
+            remedy="Mount it. If it was emptied or moved, run `fleetlake build --full`.",
+        )
+    if lost or any(map(_is_half_replaced, folders)):
+        discard_scratch(work)
+
+
+def _is_half_replaced(folder: Path) -> bool:
+    """Return whether Spark may have removed days of a table whose new rows it then did not move.
+
+    The rows of all tasks are in `_temporary` until none of them is missing.
+    """
+    left = folder.glob(".spark-staging-*")
+    return any(not (staging / "_temporary").exists() for staging in left)
 
 
 def _lines(file: Path) -> list[str]:

@@ -144,8 +144,13 @@ def discard_damaged(work: Path) -> None:
         if fault := io_fault(error, work):
             raise fault from None
         logger.warning("The scratch file of builds is damaged, so everything is built again.")
-        file.unlink()
-        file.with_name(f"{SCRATCH}.wal").unlink(missing_ok=True)
+        discard_scratch(work)
+
+
+def discard_scratch(work: Path) -> None:
+    """Delete the scratch file; the next build then starts from scratch."""
+    for file in (SCRATCH, f"{SCRATCH}.wal"):
+        (work / file).unlink(missing_ok=True)
 
 
 def record_built(work: Path, built: Built | None) -> None:
