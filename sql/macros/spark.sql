@@ -5,21 +5,26 @@
    incremental one with a date in its unit is partitioned by it, and later builds replace the touched
    partitions. A build that was killed is repeated from the same snapshot, and so ends the same. #}
 
-{# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. #}
-{% macro show_tables(mirrored, made, views) %}
+{# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. Unless
+   it `is_known` how the last build left the catalog, show it all tables: one that took its new place
+   in a build that was killed is in a folder that the next build removes. #}
+{% macro show_tables(mirrored, made, views, is_known) %}
     {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts', 'state'] %}
         {% do run_query('create schema if not exists ' ~ schema) %}
     {% endfor %}
-    {% set known = [] %}
+    {% set known, known_views = [], [] %}
     {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts'] %}
         {% for row in run_query('show tables in ' ~ schema) %}{% do known.append(schema ~ '.' ~ row[1]) %}{% endfor %}
+        {% for row in run_query('show views in ' ~ schema) %}{% do known_views.append(schema ~ '.' ~ row[1]) %}{% endfor %}
     {% endfor %}
     {% for table in mirrored %}
         {% do show_mirrored(table, table.schema ~ '.' ~ table.name not in known) %}
     {% endfor %}
-    {% for table in made if table.schema ~ '.' ~ table.name not in known %}
-        {% do run_query('create table ' ~ table.schema ~ '.' ~ table.name ~ " using parquet location '" ~ table.place ~ "'") %}
-        {% if table.is_partitioned %}{% do run_query('msck repair table ' ~ table.schema ~ '.' ~ table.name) %}{% endif %}
+    {% for table in made if not is_known or table.schema ~ '.' ~ table.name not in known %}
+        {% set name = table.schema ~ '.' ~ table.name %}
+        {% do run_query('drop ' ~ ('view' if name in known_views else 'table') ~ ' if exists ' ~ name) %}
+        {% do run_query('create table ' ~ name ~ " using parquet location '" ~ table.place ~ "'") %}
+        {% if table.is_partitioned %}{% do run_query('msck repair table ' ~ name) %}{% endif %}
     {% endfor %}
     {% for schema, name, sql in views if schema ~ '.' ~ name not in known %}
         {% do run_query('create or replace view ' ~ schema ~ '.' ~ name ~ ' as ' ~ sql) %}

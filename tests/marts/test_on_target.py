@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import duckdb
@@ -136,3 +137,27 @@ def test_a_table_whose_days_were_being_replaced_is_not_gone_on_from(world, left,
     write(version / ".spark-staging-1" / left, [3])
 
     assert is_kept(world) is kept
+
+
+def test_after_a_good_build_the_engines_catalog_is_known(world):
+    world.build()
+    world.build()
+
+    assert [shown["is_known"] for shown in world.engine.shown] == [False, True]
+    assert not any(table["is_other"] for table in world.engine.shown[1]["mirrored"])
+
+
+@pytest.mark.parametrize(("status", "ends"), [("success", False), ("error", True)])
+def test_after_a_build_that_was_killed_or_failed_the_engine_is_shown_all_again(world, status, ends):
+    world.build()
+    world.engine.status, world.engine.ends = status, ends
+    with suppress(BuildFailed):
+        world.build()
+
+    world.engine.ends = True
+    world.build()
+
+    shown = world.engine.shown[-1]
+    assert not shown["is_known"]
+    assert all(table["is_other"] for table in shown["mirrored"])
+    assert [table["name"] for table in shown["made"]] == [MART]

@@ -47,7 +47,9 @@ CREATE TABLE IF NOT EXISTS state.views (schema_name VARCHAR, name VARCHAR, query
 CREATE TABLE IF NOT EXISTS state.shown (mirror BIGINT)
 """
 """What the target has made: the snapshot that each model read, when, and the folder of its table.
-And its views, in the order in which they were made, and the version of the mirror it was shown."""
+And its views, in the order in which they were made, and the version of the mirror it was shown.
+None was if the last build did not end or a model failed: tables may then be in other folders.
+"""
 
 _REMEDIES = {
     "Could not find adapter": install_command("spark"),
@@ -198,6 +200,7 @@ class TargetBuild:
             [(shown,)] = connection.execute(
                 "SELECT coalesce(max(mirror), 0) FROM state.shown"
             ).fetchall()
+            connection.execute("DELETE FROM state.shown")
         self._show_tables(dbt, mirror, shown, made, views)
         version = f"{began:%Y%m%dT%H%M%S%f}"
         variables = {
@@ -210,8 +213,8 @@ class TargetBuild:
         with self._connected() as connection:
             connection.execute("SET TimeZone = 'UTC'; BEGIN")
             kept = self._take(connection, run, began, version)
-            connection.execute("DELETE FROM state.shown")
-            connection.execute("INSERT INTO state.shown VALUES (?)", [mirror.version])
+            if not any(node.status == "error" for node in run.nodes):
+                connection.execute("INSERT INTO state.shown VALUES (?)", [mirror.version])
             connection.execute("COMMIT")
         remove_old_parts(storage, mirror)
         self._remove_old_tables(kept, version)
@@ -254,15 +257,23 @@ class TargetBuild:
         made: Iterable[tuple[Any, ...]],
         views: Iterable[tuple[Any, ...]],
     ) -> None:
-        """Show the target the new parts of the mirror, and the tables that its catalog has lost."""
+        """Show the target the new parts of the mirror, and the tables that its catalog has lost.
+
+        If nothing is known to be `shown`, it is shown all of them.
+        """
         tables = []
         for schema, name, _, _, version in made:
             place = self._place(schema, name, version)
             table = {"schema": schema, "name": name, "place": str(place)}
             tables.append({**table, "is_partitioned": _is_partitioned(place)})
         mirrored = [*for_dbt(self.target.storage, mirror, shown)]
-        arguments = json.dumps({"mirrored": mirrored, "made": tables, "views": [*views]})
-        self._dbt(dbt, ["run-operation", "show_tables", "--args", arguments])
+        arguments = {
+            "mirrored": mirrored,
+            "made": tables,
+            "views": [*views],
+            "is_known": bool(shown),
+        }
+        self._dbt(dbt, ["run-operation", "show_tables", "--args", json.dumps(arguments)])
 
     def _place(self, schema: str, name: str, version: str) -> Path:
         """Return the folder of a table's version, as the macro `place_of` names it."""
