@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import duckdb
 import pytest
 
-from fleetlake.errors import BuildFailed
+from fleetlake.errors import BuildFailed, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import newest_snapshot
+from fleetlake.marts import on_target
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables
@@ -100,7 +101,9 @@ class World:
 
 
 @pytest.fixture
-def world(lake_path, tmp_path):
+def world(lake_path, tmp_path, monkeypatch):
+    """Return a world in which few tables are mirrored."""
+    monkeypatch.setattr(on_target, "mirrored_tables", lambda: frozenset({"raw.routers"}))
     return World(lake_path, Engine(tmp_path / "storage"))
 
 
@@ -161,3 +164,54 @@ def test_after_a_build_that_was_killed_or_failed_the_engine_is_shown_all_again(w
     assert not shown["is_known"]
     assert all(table["is_other"] for table in shown["mirrored"])
     assert [table["name"] for table in shown["made"]] == [MART]
+
+
+def changed_manifest(world, **members):
+    """Change members of the manifest of a world's mirror."""
+    file = world.engine.storage / "mirror" / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **members}))
+
+
+@pytest.mark.parametrize("folder", ["mirror", "tables"])
+def test_a_storage_with_folders_of_others_is_refused(world, folder):
+    write(world.engine.storage / folder / "sales/2026/01", [3])
+
+    with pytest.raises(SettingsError, match=rf"storage/{folder} was not made by builds"):
+        world.build()
+    assert not [*world.work.glob("storages")]  # so an erasure does not empty it
+
+
+def test_the_storage_of_another_lake_is_refused(world):
+    world.build()
+    changed_manifest(world, lake="another")
+
+    with pytest.raises(SettingsError, match="storage/mirror was not made by builds"):
+        world.build()
+
+
+def test_a_damaged_manifest_of_a_storage_that_builds_have_used_is_replaced(world):
+    world.build()
+    (world.engine.storage / "mirror" / "manifest.json").write_text("{")
+
+    world.build()
+
+    assert all(table["is_other"] for table in world.engine.shown[-1]["mirrored"])
+
+
+@pytest.mark.parametrize("other", [{"made_at": "2020-01-01 00:00:00+00"}, {"snapshot": 10**6}])
+def test_the_mirror_of_a_lake_that_was_restored_since_is_made_anew(world, other):
+    world.build()
+    changed_manifest(world, **other)
+
+    world.build()
+
+    assert all(table["is_other"] for table in world.engine.shown[-1]["mirrored"])
+
+
+def test_files_of_others_among_the_tables_stay(world):
+    world.build()
+    write(world.engine.storage / "tables/sales/2026/01", [3])
+
+    world.build()
+
+    assert [*world.engine.storage.glob("tables/sales/2026/01/*.parquet")]

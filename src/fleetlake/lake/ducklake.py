@@ -254,6 +254,12 @@ def files_in(copy: sqlite3.Connection) -> Iterator[tuple[str, str, str, int, boo
 # Tables and what changed in them
 
 
+def lake_uuid(lake: OpenLake) -> str:
+    """Return the id of a lake, which its copies and backups have too."""
+    [(uuid,)] = lake.rows(f"select schema_uuid from {_table('schema')} where schema_id = 0")
+    return str(uuid)
+
+
 def table_uuid(lake: OpenLake, schema: str, table: str) -> str:
     """Return the id of a table, which it keeps when it is renamed and a new one does not get."""
     [(uuid,)] = lake.rows(_SQL["table_uuid"], [schema, table])

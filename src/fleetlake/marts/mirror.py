@@ -13,13 +13,15 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import SettingsError
+from fleetlake.lake.ducklake import OpenLake, lake_uuid
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.text.quoting import literal, quoted
 
@@ -61,12 +63,16 @@ class MirroredTable:
 
 @dataclass(frozen=True)
 class Mirror:
-    """The mirror of a lake's snapshot, made at a time; tables by their name, as `schema.table`."""
+    """The mirror of a lake's snapshot, made at a time; tables by their name, as `schema.table`.
+
+    `lake` is the lake's id.
+    """
 
     snapshot: int = -1
     made_at: str = ""
     version: int = 0
     tables: dict[str, MirroredTable] = field(default_factory=dict)
+    lake: str = ""
 
 
 def read_mirror(storage: Path) -> Mirror:
@@ -78,9 +84,36 @@ def read_mirror(storage: Path) -> Mirror:
         content = json.loads(file.read_text("utf-8"))
         tables = {str(name): _table(table) for name, table in content["tables"].items()}
         version, made_at = int(content["version"]), str(content["made_at"])
-        return Mirror(int(content["snapshot"]), made_at, version, tables)
+        return Mirror(int(content["snapshot"]), made_at, version, tables, str(content["lake"]))
     except (ValueError, LookupError, TypeError, AttributeError):  # others can write there
         return Mirror()
+
+
+def own_mirror(storage: Path, lake: OpenLake, snapshot: int, *, is_used: bool) -> Mirror:
+    """Return the mirror of an open lake, or what to begin with if there is none.
+
+    None is one that was made of a later snapshot, or of another one with that number: the lake was
+    restored, and other rows may have the ids of those that are mirrored. `is_used` says that builds
+    of this lake have used the storage.
+
+    Raises: SettingsError for a storage with folders that are not known to be this lake's.
+    """
+    found, own = read_mirror(storage), lake_uuid(lake)
+    if found.lake != own and (found.lake or not is_used):
+        for folder in (storage / "mirror", storage / "tables"):
+            if folder.exists():
+                raise SettingsError(
+                    f"{folder} was not made by builds of this lake.",
+                    remedy="Set FLEETLAKE_BUILD_STORAGE to another folder, which only this lake"
+                    " uses. If no lake uses that one any more, delete it.",
+                )
+    times = lake.rows(
+        "select snapshot_time::varchar from lake.snapshots() where snapshot_id = ?",
+        [found.snapshot],
+    )
+    if found.snapshot > snapshot or (times and times != [(found.made_at,)]):
+        return Mirror(version=found.version, lake=own)
+    return replace(found, lake=own)
 
 
 def _table(content: Mapping[str, Any]) -> MirroredTable:
@@ -116,7 +149,7 @@ def write_mirror(
         else:
             tables[name] = _mirrored(lake, storage, name, known, version)
     made = lake.execute(_MADE_AT, [snapshot]).fetchone()
-    new = Mirror(snapshot, str(made[0]) if made else "", version, tables)
+    new = Mirror(snapshot, str(made[0]) if made else "", version, tables, old.lake)
     if new.tables != old.tables or snapshot != old.snapshot:
         file = storage / "mirror" / _MANIFEST
         file.parent.mkdir(parents=True, exist_ok=True)  # no part was written without a row

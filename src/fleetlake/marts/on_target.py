@@ -30,7 +30,7 @@ from fleetlake.machine.child_environment import engine_access
 from fleetlake.marts.catalogue import marts, mirrored_tables
 from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess
-from fleetlake.marts.mirror import Mirror, for_dbt, read_mirror, remove_old_parts, write_mirror
+from fleetlake.marts.mirror import Mirror, for_dbt, own_mirror, remove_old_parts, write_mirror
 from fleetlake.marts.plan import SCRATCH, discard_scratch
 from fleetlake.marts.session import attach_snapshot, limit_memory
 from fleetlake.marts.spark_session import UNANSWERED
@@ -68,6 +68,7 @@ SELECT 'tables/' || schema_name || '/' || name || '/' || version FROM state.made
 """
 
 _ODD = re.compile(r"[^\w /.,:@+=-]")
+_VERSION = re.compile(r"\d{8}T\d{12}")
 _TABLES = frozenset({"table", "incremental", "seed"})
 _MADE = frozenset({"success", "INSERT"})
 
@@ -174,9 +175,9 @@ class TargetBuild:
     ) -> DbtRun:
         """Mirror the raw tables, run dbt on the target, and take what it made."""
         began, storage = datetime.now(UTC), self.target.storage
-        used = {*_lines(self.work / _STORAGES), str(storage)}
-        write_atomically(self.work / _STORAGES, "\n".join(sorted(used)))
-        old = read_mirror(storage)
+        used = {*_lines(self.work / _STORAGES)}
+        old = own_mirror(storage, lake, self.snapshot, is_used=str(storage) in used)
+        write_atomically(self.work / _STORAGES, "\n".join(sorted({*used, str(storage)})))
         changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
         with self._connected() as connection:
             attach_snapshot(connection, self.lake, self.snapshot)
@@ -315,7 +316,8 @@ class TargetBuild:
         """Remove the folders of tables that were replaced, and of builds that did not end."""
         for folder in (self.target.storage / "tables").glob("*/*/*"):
             schema, name, other = folder.parts[-3:]
-            if other != kept.get((schema, name)) and other <= version:
+            is_ours = _VERSION.fullmatch(other) and other <= version
+            if is_ours and other != kept.get((schema, name)):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
