@@ -7,10 +7,17 @@
 
 {# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. Unless
    it `is_known` how the last build left the catalog, show it all tables: one that took its new place
-   in a build that was killed is in a folder that the next build removes. #}
-{% macro show_tables(mirrored, made, views, is_known) %}
+   in a build that was killed is in a folder that the next build removes. Schemas that exist without
+   our comment are those of others, or of another lake, whose tables must neither be replaced nor read. #}
+{% macro show_tables(mirrored, made, views, is_known, storage) %}
+    {% set ours = 'Built by fleetlake in ' ~ storage %}
     {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts', 'state'] %}
-        {% do run_query('create schema if not exists ' ~ schema) %}
+        {% do run_query('create schema if not exists ' ~ schema ~ " comment '" ~ ours ~ "'") %}
+        {% set comments = [] %}
+        {% for row in run_query('describe schema ' ~ schema) if row[0] == 'Comment' %}{% do comments.append(row[1]) %}{% endfor %}
+        {% if comments != [ours] %}
+            {% do exceptions.raise_compiler_error('Its schema ' ~ schema ~ ' is not the one built by fleetlake in ' ~ storage) %}
+        {% endif %}
     {% endfor %}
     {% set known, known_views = [], [] %}
     {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts'] %}

@@ -1,11 +1,13 @@
 """What a build on another engine takes, keeps and refuses; a stand-in for dbt plays the engine."""
 
 import json
+import re
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import duckdb
+import jinja2
 import pytest
 
 from fleetlake.errors import BuildFailed, SettingsError
@@ -16,6 +18,7 @@ from fleetlake.marts.build import build_marts
 from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables
 from fleetlake.marts.plan import SCRATCH, work_folder
+from fleetlake.marts.sql_project import project_folder
 
 pytestmark = pytest.mark.xdist_group("marts")
 
@@ -215,3 +218,63 @@ def test_files_of_others_among_the_tables_stay(world):
     world.build()
 
     assert [*world.engine.storage.glob("tables/sales/2026/01/*.parquet")]
+
+
+class Catalog:
+    """Spark's catalog, as the macros see it: what its schemas, tables and views are."""
+
+    def __init__(self, comment, tables=(), views=()):
+        self.answers = {
+            "describe schema marts": [("Comment", comment), ("Location", "/warehouse")],
+            "show tables in marts": [("marts", name, False) for name in (*tables, *views)],
+            "show views in marts": [("marts", name, False) for name in views],
+        }
+        self.ran = []
+
+    def run(self, query):
+        """Note a query, and answer it. All other schemas are ours."""
+        self.ran.append(query)
+        return self.answers.get(
+            query, [("Comment", OURS)] if query.startswith("describe schema") else []
+        )
+
+    def raise_compiler_error(self, message):
+        raise ValueError(message)
+
+    def show(self, made, *, is_known):
+        text = (project_folder() / "macros" / "spark.sql").read_text()
+        text = re.sub(r"{% materialization.*?endmaterialization %}", "", text, flags=re.DOTALL)
+        macros = jinja2.Environment(extensions=["jinja2.ext.do"]).from_string(text)
+        module = macros.make_module({"run_query": self.run, "exceptions": self})
+        module.show_tables(
+            mirrored=[], made=made, views=[], is_known=is_known, storage="/mnt/fleet"
+        )
+        return [query for query in self.ran if query.startswith(("drop", "create table"))]
+
+
+OURS = "Built by fleetlake in /mnt/fleet"
+MADE = [
+    {"schema": "marts", "name": name, "place": "/mnt/fleet/tables", "is_partitioned": False}
+    for name in ("lost", "stays", "was_a_view")
+]
+
+
+def test_tables_are_shown_anew_unless_it_is_known_where_the_catalog_has_them():
+    catalog = Catalog(OURS, tables=["stays"], views=["was_a_view"])
+
+    lost = catalog.show(MADE, is_known=True)
+    anew = Catalog(OURS, tables=["stays"], views=["was_a_view"]).show(MADE, is_known=False)
+
+    assert [query.split()[2] for query in lost if query.startswith("create")] == ["marts.lost"]
+    assert [query for query in anew if query.startswith("drop")] == [
+        "drop table if exists marts.lost",
+        "drop table if exists marts.stays",
+        "drop view if exists marts.was_a_view",
+    ]
+    assert sum(query.startswith("create table") for query in anew) == len(MADE)
+
+
+@pytest.mark.parametrize("comment", ["", "Built by fleetlake in /mnt/another"])
+def test_a_schema_of_others_in_the_catalog_is_refused(comment):
+    with pytest.raises(ValueError, match="schema marts is not the one built by fleetlake"):
+        Catalog(comment, tables=["stays"]).show(MADE, is_known=False)

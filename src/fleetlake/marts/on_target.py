@@ -52,6 +52,8 @@ None was if the last build did not end or a model failed: tables may then be in 
 """
 
 _REMEDIES = {
+    "is not the one built by fleetlake": "Give each lake a Spark Connect server or catalog of its"
+    " own. If its storage has moved, or no lake uses the schema: drop schema NAME cascade",
     "Could not find adapter": install_command("spark"),
     "'SPARK_REMOTE'": "Set SPARK_REMOTE to the cluster's address, such as sc://spark:15002.",
     "does not have a target named": "Name an output of profiles.yml, such as spark.",
@@ -273,6 +275,7 @@ class TargetBuild:
             "made": tables,
             "views": [*views],
             "is_known": bool(shown),
+            "storage": str(self.target.storage),
         }
         self._dbt(dbt, ["run-operation", "show_tables", "--args", json.dumps(arguments)])
 
