@@ -14,11 +14,13 @@ from fleetlake.errors import BuildFailed, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import newest_snapshot
 from fleetlake.marts import on_target
-from fleetlake.marts.build import build_marts
+from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.marts.dbt import DbtRun, NodeResult
 from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables
 from fleetlake.marts.plan import SCRATCH, work_folder
 from fleetlake.marts.sql_project import project_folder
+from fleetlake.privacy.erase import own_storages
+from fleetlake.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("marts")
 
@@ -218,6 +220,21 @@ def test_files_of_others_among_the_tables_stay(world):
     world.build()
 
     assert [*world.engine.storage.glob("tables/sales/2026/01/*.parquet")]
+
+
+@pytest.mark.parametrize(("lake", "left"), [(None, []), ("another", ["mirror", "tables"])])
+def test_an_erasure_empties_the_lakes_storage_after_the_folder_of_builds_was_deleted(
+    world, lake, left
+):
+    world.build()
+    if lake:
+        changed_manifest(world, lake=lake)
+    shutil.rmtree(world.work)
+
+    settings = Settings(lake=world.lake, build_storage=world.engine.storage)
+    forget_scratch(world.lake, own_storages(settings))
+
+    assert sorted(folder.name for folder in world.engine.storage.iterdir()) == left
 
 
 class Catalog:

@@ -17,7 +17,7 @@ stay. So do marts of another project: a build outside of a project does not know
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,12 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import ONE_THREAD, UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
-from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, add_statistics, newest_snapshot
+from fleetlake.lake.ducklake import (
+    FILES_ONLY,
+    FILES_OR_CATALOG,
+    add_statistics,
+    newest_snapshot,
+)
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import another_build, build_lock, commit_lock
 from fleetlake.lake.run_log import record_build, record_stale_marts
@@ -51,12 +56,7 @@ from fleetlake.marts.dbt import (
     OnProgress,
 )
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
-from fleetlake.marts.on_target import (
-    BuildTarget,
-    TargetBuild,
-    forget_storages,
-    require_tables,
-)
+from fleetlake.marts.on_target import BuildTarget, TargetBuild, forget_storages, require_tables
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
@@ -231,14 +231,14 @@ def forget_other_storages(lake_path: LakeAddress, target: BuildTarget | None) ->
         forget_storages(work, but=target)
 
 
-def forget_scratch(lake_path: LakeAddress) -> None:
+def forget_scratch(lake_path: LakeAddress, storages: Iterable[Path] = ()) -> None:
     """Remove what builds keep, rows included, here and in storages that they share with engines.
 
-    The next build computes everything. Raises: BuildFailed if another build does not end, or
-    something cannot be removed.
+    `storages` are emptied beside those that builds here have noted. The next build computes
+    everything. Raises: BuildFailed if another build does not end, or something cannot be removed.
     """
     with _build_lock(lake_path.resolve()) as work:
-        forget_storages(work)
+        forget_storages(work, also=storages)
         record_built(work, None)
         discard_scratch(work)
         for folder in (work / "spill", work / "logs", *work.glob("on-*")):

@@ -103,12 +103,15 @@ def target_of(name: str, storage: Path | None) -> BuildTarget | None:
     return BuildTarget(name, storage.resolve())
 
 
-def forget_storages(work: Path, *, but: BuildTarget | None = None) -> None:
+def forget_storages(
+    work: Path, *, also: Iterable[Path] = (), but: BuildTarget | None = None
+) -> None:
     """Remove mirror and tables from each storage that builds have used, but from that of a target.
 
     Raises: BuildFailed.
     """
     used = {Path(line) for file in work.glob(f"on-*/{_STORAGES}") for line in _lines(file)}
+    used.update(also)
     for storage in sorted(used - ({but.storage} if but else set())):
         for folder in (storage / "mirror", storage / "tables"):
             try:

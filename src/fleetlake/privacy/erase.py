@@ -36,6 +36,7 @@ from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
+from fleetlake.marts.mirror import read_mirror
 from fleetlake.marts.on_target import target_of
 from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
@@ -233,11 +234,23 @@ def _erase_rows(
 
 def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> None:
     """Build all marts from nothing: sums and counts hold what was erased, too."""
-    forget_scratch(settings.lake)
+    forget_scratch(settings.lake, own_storages(settings))
     if has_marts:
         on_step("building the marts")
         target = target_of(settings.build_on, settings.build_storage)
         build_marts(settings.lake, is_full=True, memory=settings.build_memory, target=target)
+
+
+def own_storages(settings: Settings) -> list[Path]:
+    """Return the storage of the settings if it has a mirror of the lake.
+
+    The folder that notes which storages builds have used may be another machine's, or be deleted.
+    """
+    if settings.build_storage is None:
+        return []
+    with open_lake(settings.lake, read_only=True) as lake:
+        is_ours = read_mirror(settings.build_storage).lake == ducklake.lake_uuid(lake)
+    return [settings.build_storage] if is_ours else []
 
 
 def _purge(lake: LakeAddress, on_step: OnStep) -> dict[str, str]:
