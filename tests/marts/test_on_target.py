@@ -54,6 +54,7 @@ class Engine:
     storage: object
     status: str = "success"
     ends: bool = True
+    is_mounted: bool = True
     shown: list = field(default_factory=list)
 
     @property
@@ -67,7 +68,8 @@ class Engine:
         if not self.ends:
             raise BuildFailed("dbt was ended by SIGKILL")
         variables = json.loads(words[words.index("--vars") + 1])
-        if self.status == "success" and MART not in variables["built"]:
+        is_new = MART not in variables["built"]
+        if self.status == "success" and is_new and self.is_mounted:
             write(self.tables / variables["build"] / PART, [1, 2])
         return DbtRun(nodes=(node(self.status),), tests=())
 
@@ -169,6 +171,14 @@ def test_after_a_build_that_was_killed_or_failed_the_engine_is_shown_all_again(w
     assert not shown["is_known"]
     assert all(table["is_other"] for table in shown["mirrored"])
     assert [table["name"] for table in shown["made"]] == [MART]
+
+
+def test_an_engine_without_the_same_storage_is_an_error_that_says_so(world):
+    world.engine.is_mounted = False
+
+    with pytest.raises(BuildFailed, match="What spark built could not be read from") as raised:
+        world.build()
+    assert "has this folder at the same path" in raised.value.remedy
 
 
 def changed_manifest(world, **members):

@@ -218,7 +218,14 @@ class TargetBuild:
         run = self._dbt(dbt, [*words, "--vars", json.dumps(variables)], on_progress)
         with self._connected() as connection:
             connection.execute("SET TimeZone = 'UTC'; BEGIN")
-            kept = self._take(connection, run, began, version)
+            try:
+                kept = self._take(connection, run, began, version)
+            except duckdb.Error as error:
+                raise BuildFailed(
+                    f"What {self.target.name} built could not be read from {storage}: {error}",
+                    remedy=f"Check that {self.target.name} has this folder at the same path, on its"
+                    " driver and each executor, then build again.",
+                ) from error
             if not any(node.status == "error" for node in run.nodes):
                 connection.execute("INSERT INTO state.shown VALUES (?)", [mirror.version])
             connection.execute("COMMIT")
