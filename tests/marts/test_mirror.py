@@ -215,7 +215,9 @@ def test_a_day_that_a_manifest_makes_up_is_left_out(lake_path, add, mirrored, tm
     assert "drop" not in str(told)
 
 
-@pytest.mark.parametrize(("storage", "what"), [(None, "need storage"), ("it's", "in its path")])
+@pytest.mark.parametrize(
+    ("storage", "what"), [(None, "need storage"), ("it's", 'has "\'"'), ("a=1", "has '='")]
+)
 def test_a_target_needs_a_storage_that_sql_can_name(storage, what):
     with pytest.raises(SettingsError, match=what):
         target_of("spark", storage and Path(storage))

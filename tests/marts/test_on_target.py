@@ -16,7 +16,7 @@ from fleetlake.lake.ducklake import newest_snapshot
 from fleetlake.marts import on_target
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.marts.dbt import DbtRun, NodeResult
-from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables
+from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables, target_of
 from fleetlake.marts.plan import SCRATCH, work_folder
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.privacy.erase import own_storages
@@ -179,6 +179,21 @@ def test_an_engine_without_the_same_storage_is_an_error_that_says_so(world):
     with pytest.raises(BuildFailed, match="What spark built could not be read from") as raised:
         world.build()
     assert "has this folder at the same path" in raised.value.remedy
+
+
+def test_a_storage_that_is_a_link_has_its_own_path_for_the_engine_and_the_real_one_in_the_list(
+    world, tmp_path
+):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+
+    target = target_of("spark", link)
+    world.engine.storage = target.storage
+    world.build()
+
+    assert str(target.storage) == str(link)
+    assert (world.work / "storages").read_text() == str(real.resolve())
 
 
 def changed_manifest(world, **members):

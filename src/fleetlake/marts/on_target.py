@@ -10,6 +10,7 @@ The target's own catalog is disposable: a build shows it the tables that it has 
 """
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
@@ -69,7 +70,7 @@ _MADE_TABLES = """
 SELECT 'tables/' || schema_name || '/' || name || '/' || version FROM state.made ORDER BY ALL
 """
 
-_ODD = re.compile(r"[^\w /.,:@+=-]")
+_ODD = re.compile(r"[^\w /.,:@+-]")
 _VERSION = re.compile(r"\d{8}T\d{12}")
 _TABLES = frozenset({"table", "incremental", "seed"})
 _MADE = frozenset({"success", "INSERT"})
@@ -86,6 +87,8 @@ class BuildTarget:
 def target_of(name: str, storage: Path | None) -> BuildTarget | None:
     """Return the target of that name; None for this machine, which has no name.
 
+    A storage that is a link here keeps its path, which is what other machines have.
+
     Raises: SettingsError if there is no storage.
     """
     if not name:
@@ -95,12 +98,13 @@ def target_of(name: str, storage: Path | None) -> BuildTarget | None:
             f"Builds on {name} need storage shared with this machine.",
             remedy="Set FLEETLAKE_BUILD_STORAGE to a folder that both can write.",
         )
-    if odd := _ODD.search(str(storage.resolve())):
+    path = os.path.abspath(storage)  # noqa: PTH100 - `Path.absolute` keeps `..`
+    if odd := _ODD.search(path):
         raise SettingsError(
-            f"{storage} has {odd[0]!r} in its path, which SQL reads otherwise.",
+            f"{path} has {odd[0]!r}, which queries read otherwise.",
             remedy="Set FLEETLAKE_BUILD_STORAGE to another folder.",
         )
-    return BuildTarget(name, storage.resolve())
+    return BuildTarget(name, Path(path))
 
 
 def forget_storages(
@@ -111,8 +115,8 @@ def forget_storages(
     Raises: BuildFailed.
     """
     used = {Path(line) for file in work.glob(f"on-*/{_STORAGES}") for line in _lines(file)}
-    used.update(also)
-    for storage in sorted(used - ({but.storage} if but else set())):
+    used.update(storage.resolve() for storage in also)
+    for storage in sorted(used - ({but.storage.resolve()} if but else set())):
         for folder in (storage / "mirror", storage / "tables"):
             try:
                 shutil.rmtree(folder)
@@ -180,9 +184,9 @@ class TargetBuild:
     ) -> DbtRun:
         """Mirror the raw tables, run dbt on the target, and take what it made."""
         began, storage = datetime.now(UTC), self.target.storage
-        used = {*_lines(self.work / _STORAGES)}
-        old = own_mirror(storage, lake, self.snapshot, is_used=str(storage) in used)
-        write_atomically(self.work / _STORAGES, "\n".join(sorted({*used, str(storage)})))
+        used, real = {*_lines(self.work / _STORAGES)}, str(storage.resolve())
+        old = own_mirror(storage, lake, self.snapshot, is_used=real in used)
+        write_atomically(self.work / _STORAGES, "\n".join(sorted({*used, real})))
         changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
         with self._connected() as connection:
             attach_snapshot(connection, self.lake, self.snapshot)
