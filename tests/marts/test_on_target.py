@@ -196,6 +196,24 @@ def test_a_storage_that_is_a_link_has_its_own_path_for_the_engine_and_the_real_o
     assert (world.work / "storages").read_text() == str(real.resolve())
 
 
+def test_what_killed_builds_left_goes_before_the_next_one_writes(world):
+    world.build()
+    storage = world.engine.storage
+    left = [
+        storage / "mirror/raw/routers/mirror_day=all/mirror_version=1",
+        world.engine.tables / "20200101T000000000000",
+    ]
+    for folder in left:
+        write(folder, [3])
+    world.engine.ends = False
+
+    with pytest.raises(BuildFailed):
+        world.build()
+
+    assert not any(folder.exists() for folder in left)
+    assert world.rows() == [(1,), (2,)]
+
+
 def changed_manifest(world, **members):
     """Change members of the manifest of a world's mirror."""
     file = world.engine.storage / "mirror" / "manifest.json"

@@ -187,6 +187,7 @@ class TargetBuild:
         used, real = {*_lines(self.work / _STORAGES)}, str(storage.resolve())
         old = own_mirror(storage, lake, self.snapshot, is_used=real in used)
         write_atomically(self.work / _STORAGES, "\n".join(sorted({*used, real})))
+        remove_old_parts(storage, old)  # of builds that did not end: the disk may be full of them
         changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
         with self._connected() as connection:
             attach_snapshot(connection, self.lake, self.snapshot)
@@ -213,6 +214,9 @@ class TargetBuild:
             connection.execute("DELETE FROM state.shown")
         self._show_tables(dbt, mirror, shown, made, views)
         version = f"{began:%Y%m%dT%H%M%S%f}"
+        self._remove_old_tables(
+            {(schema, name): kept for schema, name, _, _, kept in made}, version
+        )
         variables = {
             "build": version,
             "built_at": f"{began}",
