@@ -244,12 +244,13 @@ def left(storage):
     return sorted(folder.name for folder in storage.iterdir())
 
 
-def test_what_builds_left_in_a_storage_goes_with_their_scratch_files(lake_path, used):
+def test_what_builds_left_in_a_storage_goes_with_their_scratch_files(lake_path, used, tmp_path):
     shutil.rmtree(used[0] / "mirror")
 
-    forget_scratch(lake_path)
+    absent = forget_scratch(lake_path)
 
     assert [left(storage) for storage in used] == [["of others"]] * 2
+    assert absent == [tmp_path / "unmounted"]
 
 
 def test_after_retention_only_the_storage_that_builds_use_keeps_its_tables(lake_path, used):

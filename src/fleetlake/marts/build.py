@@ -231,18 +231,20 @@ def forget_other_storages(lake_path: LakeAddress, target: BuildTarget | None) ->
         forget_storages(work, but=target)
 
 
-def forget_scratch(lake_path: LakeAddress, storages: Iterable[Path] = ()) -> None:
+def forget_scratch(lake_path: LakeAddress, storages: Iterable[Path] = ()) -> list[Path]:
     """Remove what builds keep, rows included, here and in storages that they share with engines.
 
     `storages` are emptied beside those that builds here have noted. The next build computes
-    everything. Raises: BuildFailed if another build does not end, or something cannot be removed.
+    everything. Returns the storages in which nothing was found, such as one that is not mounted.
+    Raises: BuildFailed if another build does not end, or something cannot be removed.
     """
     with _build_lock(lake_path.resolve()) as work:
-        forget_storages(work, also=storages)
+        absent = forget_storages(work, also=storages)
         record_built(work, None)
         discard_scratch(work)
         for folder in (work / "spill", work / "logs", *work.glob("on-*")):
             shutil.rmtree(folder, ignore_errors=True)
+    return absent
 
 
 @contextmanager

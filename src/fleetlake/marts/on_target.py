@@ -109,15 +109,17 @@ def target_of(name: str, storage: Path | None) -> BuildTarget | None:
 
 def forget_storages(
     work: Path, *, also: Iterable[Path] = (), but: BuildTarget | None = None
-) -> None:
+) -> list[Path]:
     """Remove mirror and tables from each storage that builds have used, but from that of a target.
 
-    Raises: BuildFailed.
+    Returns the storages without either, such as one that is not mounted. Raises: BuildFailed.
     """
     used = {Path(line) for file in work.glob(f"on-*/{_STORAGES}") for line in _lines(file)}
     used.update(storage.resolve() for storage in also)
-    for storage in sorted(used - ({but.storage.resolve()} if but else set())):
-        for folder in (storage / "mirror", storage / "tables"):
+    used -= {but.storage.resolve()} if but else set()
+    absent = [storage for storage in sorted(used) if not any(map(Path.exists, _folders(storage)))]
+    for storage in sorted(used):
+        for folder in _folders(storage):
             try:
                 shutil.rmtree(folder)
             except FileNotFoundError:
@@ -127,6 +129,11 @@ def forget_storages(
                     f"{folder} still holds rows, for builds on another engine: {error}",
                     remedy="Delete that folder, then run the same command again.",
                 ) from error
+    return absent
+
+
+def _folders(storage: Path) -> tuple[Path, Path]:
+    return storage / "mirror", storage / "tables"
 
 
 def require_tables(work: Path, target: BuildTarget, *, is_full: bool) -> None:

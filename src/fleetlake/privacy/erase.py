@@ -153,10 +153,11 @@ def erase(
         with quiet_lake(lake, Patience(seconds=settings.busy_wait, on_busy=on_step)):
             [*_empty_journal(settings)]  # so that it is erased in the lake; reported below
             plan, done, files, has_marts = _erase_rows(lake, wanted, on_step)
-            _renew_marts(settings, on_step, has_marts=has_marts)
+            absent = _renew_marts(settings, on_step, has_marts=has_marts)
             after = _purge(lake, on_step)
             journals = [*_empty_journal(settings), *_journals_elsewhere(settings)]
-        outlets = [*journals, *_renew_copies(settings, on_step), *_backups(backups, erased_at)]
+        outlets = [*journals, *map(_absent_storage, absent)]
+        outlets += [*_renew_copies(settings, on_step), *_backups(backups, erased_at)]
     return Receipt(
         erased_at=erased_at,
         things={str(thing): count for thing, count in erased_things(plan).items()},
@@ -232,13 +233,25 @@ def _erase_rows(
         return plan, erase_rows(opened, plan, commit_tombstones(opened, plan)), files, has_marts
 
 
-def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> None:
-    """Build all marts from nothing: sums and counts hold what was erased, too."""
-    forget_scratch(settings.lake, own_storages(settings))
+def _absent_storage(storage: Path) -> OutletReceipt:
+    return OutletReceipt(
+        outlet=f"tables of builds in {storage}",
+        done="not found",
+        left_to_do="If it is only not mounted: delete its folders mirror and tables.",
+    )
+
+
+def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> list[Path]:
+    """Build all marts from nothing: sums and counts hold what was erased, too.
+
+    Returns the storages of builds in which nothing was found.
+    """
+    absent = forget_scratch(settings.lake, own_storages(settings))
     if has_marts:
         on_step("building the marts")
         target = target_of(settings.build_on, settings.build_storage)
         build_marts(settings.lake, is_full=True, memory=settings.build_memory, target=target)
+    return absent
 
 
 def own_storages(settings: Settings) -> list[Path]:
