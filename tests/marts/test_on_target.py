@@ -68,7 +68,7 @@ class Engine:
         if not self.ends:
             raise BuildFailed("dbt was ended by SIGKILL")
         variables = json.loads(words[words.index("--vars") + 1])
-        is_new = MART not in variables["built"]
+        is_new = MART not in variables["built"] or "--full-refresh" in words
         if self.status == "success" and is_new and self.is_mounted:
             write(self.tables / variables["build"] / PART, [1, 2])
         return DbtRun(nodes=(node(self.status),), tests=())
@@ -91,7 +91,7 @@ class World:
     def target(self):
         return BuildTarget("spark", self.engine.storage)
 
-    def build(self):
+    def build(self, *words):
         with open_lake(self.lake) as opened:
             TargetBuild(
                 target=self.target,
@@ -100,7 +100,7 @@ class World:
                 file=self.work / SCRATCH,
                 snapshot=newest_snapshot(opened),
                 memory="1GB",
-            ).run(opened, ["build"], self.engine, lambda _: None)
+            ).run(opened, ["build", *words], self.engine, lambda _: None)
 
     def rows(self):
         with duckdb.connect(self.work / SCRATCH) as connection:
@@ -212,6 +212,22 @@ def test_what_killed_builds_left_goes_before_the_next_one_writes(world):
 
     assert not any(folder.exists() for folder in left)
     assert world.rows() == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(("words", "stays"), [((), True), (("--full-refresh",), False)])
+def test_the_table_of_a_model_that_was_removed_goes_with_a_full_build(world, words, stays):
+    world.build()
+    folder = world.engine.storage / "tables/marts/removed/20200101T000000000000"
+    write(folder, [3])
+    with duckdb.connect(world.work / SCRATCH) as connection:
+        connection.execute(
+            "INSERT INTO state.made (schema_name, name, version) VALUES ('marts', 'removed', $1)",
+            [folder.name],
+        )
+
+    world.build(*words)
+
+    assert folder.exists() is stays
 
 
 def changed_manifest(world, **members):

@@ -233,6 +233,9 @@ class TargetBuild:
         run = self._dbt(dbt, [*words, "--vars", json.dumps(variables)], on_progress)
         with self._connected() as connection:
             connection.execute("SET TimeZone = 'UTC'; BEGIN")
+            if "--full-refresh" in words and "--select" not in words:
+                # Tables of models that were removed go, and with them rows that are deleted since.
+                connection.execute("DELETE FROM state.made; DELETE FROM state.views")
             try:
                 kept = self._take(connection, run, began, version)
             except duckdb.Error as error:
