@@ -131,8 +131,10 @@ class Cluster:
             ).stdout.strip()
         )
         log = (self.folder / f"{name}.log").open("ab")
+        inherited = {**os.environ}
+        inherited.pop("SPARK_REMOTE", None)  # of an earlier cluster: Spark refuses a second address
         environment = {
-            **os.environ,
+            **inherited,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),
