@@ -9,12 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-from fleetlake.dashboard.report import (
-    KEEP,
-    reports_folder,
-    write_dated_report,
-    write_newest_report,
-)
+from fleetlake.dashboard.report import KEEP, reports_folder, write_dated_report, write_newest_report
 from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.settings import load_settings
 from flows.retries import RETRIES

@@ -78,9 +78,7 @@ def list_endpoints(output: FormatOption = OutputFormat.TABLE) -> None:
 
 
 @endpoints.command()
-def show(
-    name: Annotated[str, typer.Argument(help="The list.", autocompletion=list_names)],
-) -> None:
+def show(name: Annotated[str, typer.Argument(help="The list.", autocompletion=list_names)]) -> None:
     """Print the table of a list as in its file: a start for a file of your own.
 
     `fleetlake endpoints show NAME > endpoints/NAME.toml` has an optional list loaded.

@@ -10,13 +10,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from fleetlake.exporters.contract import (
-    KINDS,
-    SOFT_DELETE,
-    SYNCED_AT,
-    ExportMark,
-    TableChanges,
-)
+from fleetlake.exporters.contract import KINDS, SOFT_DELETE, SYNCED_AT, ExportMark, TableChanges
 from fleetlake.lake import Lake
 from fleetlake.lake.ducklake import feed, table_uuid
 from fleetlake.marts.catalogue import is_parent, parents_of

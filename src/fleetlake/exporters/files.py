@@ -24,12 +24,7 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from fleetlake.exporters.contract import (
-    ExportMark,
-    TableChanges,
-    foreign_table,
-    require_own_parts,
-)
+from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table, require_own_parts
 from fleetlake.exporters.geometry import GEOMETRY
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable

@@ -17,12 +17,7 @@ from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.guard import Reads
 from fleetlake.lake.run_log import stale_marts
 from fleetlake.marts.catalogue import sources_of
-from fleetlake.monitoring.streams import (
-    StreamStatus,
-    between,
-    stream_faults,
-    stream_statuses,
-)
+from fleetlake.monitoring.streams import StreamStatus, between, stream_faults, stream_statuses
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.wording import counted
 

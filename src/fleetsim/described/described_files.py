@@ -27,10 +27,7 @@ _PER: Final = {
     "moved": dict,
     "urged_by": list,
 }
-_COLUMN: Final = {
-    **dict.fromkeys(("kind", "meaning", "unit", "privacy"), str),
-    "untracked": bool,
-}
+_COLUMN: Final = {**dict.fromkeys(("kind", "meaning", "unit", "privacy"), str), "untracked": bool}
 _LIST: Final = {
     **dict.fromkeys(("about", "api", "path", "kind", "cursor", "cursor_parameter"), str),
     **dict.fromkeys(("event_time", "changes_until", "schedule", "confirmed_by"), str),
