@@ -5,7 +5,6 @@ minute after its creation (observed on the service).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -49,12 +48,8 @@ def visible(view: View, block: Block) -> Block:
 _FIRST_CHUNK = 2048
 
 
-@dataclass(frozen=True)
-class AnswerPage:
-    """The rows of a response, and its meta with `next` as a whole URL or null."""
-
-    block: Block | None
-    meta: dict[str, Any]
+AnswerPage = tuple[Block | None, dict[str, Any]]
+"""The rows of a response, and its meta with `next` as a whole URL or null."""
 
 
 def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
@@ -67,16 +62,13 @@ def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage
     return _offset_page(view, list_request, address, block)
 
 
-def _link(list_request: ListRequest, address: str, **moved: Any) -> str:
-    """Return the URL of another page: all parameters kept, the cursor moved."""
-    kept = [(name, text) for name, text in list_request.parameters if name not in moved]
-    kept = [(name, text) for name, text in kept if name != "limit"]
-    pairs = [
-        ("limit", list_request.limit),
-        *kept,
-        *((name, str(value)) for name, value in moved.items()),
-    ]
-    return f"{address}?{urlencode(pairs)}"
+def _link(
+    list_request: ListRequest, address: str, without: tuple[str, ...] = (), **moved: Any
+) -> str:
+    """Return the URL of another page: other parameters kept, the cursor moved."""
+    dropped = {"limit", *without, *moved}
+    kept = [pair for pair in list_request.parameters if pair[0] not in dropped]
+    return f"{address}?{urlencode([('limit', list_request.limit), *kept, *moved.items()])}"
 
 
 def _by_id(list_request: ListRequest) -> bool:
@@ -92,19 +84,9 @@ def _id_page(view: View, list_request: ListRequest, address: str, block: Block) 
     following = None
     if len(block) > list_request.limit:
         ids = list_request.resource.by_name["id"].read(view, shown)
-        kept = [
-            pair
-            for pair in list_request.parameters
-            if pair[0] not in ("id__gt", "id__gte", "offset")
-        ]
-        pairs = [
-            ("limit", list_request.limit),
-            *(p for p in kept if p[0] != "limit"),
-            ("id__gt", ids[-1]),
-        ]
-        following = f"{address}?{urlencode(pairs)}"
+        following = _link(list_request, address, ("id__gte", "offset"), id__gt=ids[-1])
     meta = {"limit": list_request.limit, "next": following, "offset": 0, "previous": None}
-    return AnswerPage(shown if len(shown) else None, meta)
+    return shown if len(shown) else None, meta
 
 
 def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
@@ -118,7 +100,7 @@ def _offset_page(view: View, list_request: ListRequest, address: str, block: Blo
     if offset > 0:
         previous = _link(list_request, address, offset=max(offset - limit, 0))
     meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
-    return AnswerPage(shown if len(shown) else None, meta)
+    return shown if len(shown) else None, meta
 
 
 def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
@@ -147,7 +129,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerP
         if missing == 0:
             break
     if not parts:
-        return AnswerPage(None, {"limit": list_request.limit, "next": None})
+        return None, {"limit": list_request.limit, "next": None}
     found = concatenate(parts)
     shown = found.take(slice(0, list_request.limit))
     following = None
@@ -155,7 +137,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerP
         last = timeuuids.to_text(shown["time"][-1:], shown["tail"][-1:])[0]
         op = "gt" if ascending else "lt"
         following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
-    return AnswerPage(shown, {"limit": list_request.limit, "next": following})
+    return shown, {"limit": list_request.limit, "next": following}
 
 
 def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> Iterator[Block]:
@@ -173,17 +155,11 @@ def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> I
         want=list_request.limit + 1,
     )
     for block in resource.series(view, read):
-        for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
+        for chunk in _chunks(block.between(since, until), newest_first=newest_first):
             settled = visible(view, chunk) if resource.lags else chunk
             found = all_of(view, conditions, resource.keep(view, settled))
             if len(found):
                 yield found
-
-
-def _cut(block: Block, since: int, until: int) -> Block:
-    """Return the rows created in [since, until) of a block sorted by time."""
-    first, last = np.searchsorted(block["time"], [since, until])
-    return block.take(slice(int(first), int(last)))
 
 
 def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
@@ -200,7 +176,7 @@ def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
 def _pick_devices(view: View, list_request: ListRequest) -> tuple[Ints | None, list[Condition]]:
     """Return the requested devices as row numbers, and the remaining conditions."""
     name = list_request.resource.device
-    asked = [c for c in list_request.bounds(name) if c.op in ("exact", "in")] if name else []
+    asked = [c for c in list_request.bounds(name) if c.op in ("exact", "in")]
     if not asked:
         return None, list(list_request.conditions)
     column = asked[0].column
@@ -246,13 +222,13 @@ def list_records(view: View, resource: Resource, query: str, address: str) -> di
         link = f"{address}?{urlencode([*list_request.parameters, ('offset', 0)])}"
         meta = {"limit": list_request.limit, "next": link, "offset": 0, "previous": None}
         return {"data": [], "meta": meta}
-    page = read_page(view, list_request, address)
+    block, meta = read_page(view, list_request, address)
     found: list[dict[str, Any]] = []
-    if page.block is not None:
-        found = records(view, list_request.columns, page.block)
+    if block is not None:
+        found = records(view, list_request.columns, block)
         for name in list_request.expand:
-            _expand(view, resource.by_name[name], page.block, found)
-    return spoil(view.scenario, resource.name, {"data": found, "meta": page.meta})
+            _expand(view, resource.by_name[name], block, found)
+    return spoil(view.scenario, resource.name, {"data": found, "meta": meta})
 
 
 def one_record(view: View, resource: Resource, key: str, query: str = "") -> dict[str, Any]:

@@ -35,6 +35,11 @@ class Block:
         """Return the chosen rows, in the order of `index`."""
         return Block({name: values[index] for name, values in self.arrays.items()})
 
+    def between(self, since: int, until: int) -> "Block":
+        """Return the rows created in [since, until) of a block sorted by time."""
+        first, last = np.searchsorted(self["time"], [since, until])
+        return self.take(slice(int(first), int(last)))
+
 
 def once(read: Callable[[V, Block], T]) -> Callable[[V, Block], T]:
     """Return the same reader, which computes its result at most once per block."""

@@ -66,8 +66,7 @@ def _series(view: View, resource: Resource, until: int, device: int | None) -> I
     for devices in _device_batches(view, resource, device):
         read = SeriesRead(devices=devices, since=since, until=until, want=_ROWS_AT_ONCE)
         for block in resource.series(view, read):
-            first, last = np.searchsorted(block["time"], [since, until])
-            yield resource.keep(view, block.take(slice(int(first), int(last))))
+            yield resource.keep(view, block.between(since, until))
 
 
 def _device_batches(view: View, resource: Resource, device: int | None) -> Iterator[Ints | None]:

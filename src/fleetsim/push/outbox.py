@@ -180,8 +180,7 @@ def messages(view: View, since: int, until: int, announced: AbstractSet[int]) ->
     """
     assert ALERTS.series is not None
     for block in ALERTS.series(view, SeriesRead(since=since, until=until)):
-        first, last = np.searchsorted(block["time"], [since, until])
-        part = block.take(slice(int(first), int(last)))
+        part = block.between(since, until)
         part = part.take(np.flatnonzero(in_scope(view, part)))
         if announced:
             new = [tail not in announced for tail in part["tail"].tolist()]
