@@ -241,9 +241,8 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     column = resource.by_name.get(resource.key)
     if column is None or (resource.lags and resource.rows is None):
         raise not_found()
-    block = all_of(
-        view, [Condition(column, "exact", _read_key(column, key))], _rows(view, resource)
-    )
+    wanted = Condition(column, "exact", _read_key(column, key))
+    block = all_of(view, [wanted], _rows(view, resource))
     if len(block) == 0:
         raise not_found()
     found = records(view, columns, block)
@@ -295,10 +294,9 @@ def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[s
     """Turn one relation of each record into the related record, one level deep."""
     ids = np.asarray(column.read(view, block))
     target = RESOURCES[_PARTS.get(column.part, column.to)]
-    assert target.rows is not None
     key = target.by_name["router" if column.part else target.key]
     wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
-    related = all_of(view, [wanted], target.rows(view))
+    related = all_of(view, [wanted], target.snapshot(view))
     by_id: dict[int, dict[str, Any]] = {}
     if len(related):
         keys = np.asarray(key.read(view, related)).tolist()

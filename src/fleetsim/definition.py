@@ -97,6 +97,11 @@ class Resource:
         """Return whether there are records of this resource to list."""
         return self.rows is not None or self.series is not None
 
+    def snapshot(self, view: View) -> Block:
+        """Return the rows of a snapshot resource."""
+        assert self.rows is not None
+        return self.rows(view)
+
     @cached_property
     def by_name(self) -> dict[str, ResourceColumn]:
         """Return the columns by name."""

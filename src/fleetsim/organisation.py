@@ -21,6 +21,7 @@ ACCOUNTS: Final = (
     AccountNode(10418, "Meridian Retail", 0),
     AccountNode(10562, "Meridian Contractors", 0),
 )
+ROW_OF_ACCOUNT: Final = {account.id: row for row, account in enumerate(ACCOUNTS)}
 ROOT: Final = 0
 NORTH: Final = 1
 CONTRACTORS: Final = 5

@@ -10,14 +10,12 @@ from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.blocks import Block
 from fleetsim.identifiers import group_ids
 from fleetsim.ledger import Fields, Ledger
-from fleetsim.organisation import ACCOUNTS, ROOT, subtree
+from fleetsim.organisation import ACCOUNTS, ROOT, ROW_OF_ACCOUNT, subtree
 from fleetsim.units import NEVER, Flags
 from fleetsim.view import View
 
 RULES: Final = "alert_rules"
 DESTINATIONS: Final = "alert_push_destinations"
-
-_ROW_OF_ACCOUNT: Final = {account.id: row for row, account in enumerate(ACCOUNTS)}
 
 
 def key_text(record: Fields) -> str:
@@ -72,8 +70,8 @@ def _associated(view: View, rule: Fields, block: Block) -> Flags:
     rows = {
         nested
         for number in rule["associated_accounts"]
-        if number in _ROW_OF_ACCOUNT
-        for nested in subtree(_ROW_OF_ACCOUNT[number])
+        if number in ROW_OF_ACCOUNT
+        for nested in subtree(ROW_OF_ACCOUNT[number])
     }
     found = np.isin(account, list(rows))
     if rule["associated_groups"]:

@@ -188,8 +188,7 @@ class _Making:
         else:
             source = self.made.get(one.source) or RESOURCES.get(one.source)
             if isinstance(source, Resource):
-                assert source.rows is not None
-                ids = np.asarray(source.by_name[source.key].read(view, source.rows(view)))
+                ids = np.asarray(source.by_name[source.key].read(view, source.snapshot(view)))
             else:
                 collection = source or COLLECTIONS[one.source]
                 ids = np.array([one["id"] for one in collection.everything(view)], dtype=object)

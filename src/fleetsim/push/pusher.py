@@ -15,7 +15,7 @@ from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
 from fleetsim.faults import PushFaults
 from fleetsim.ledger import Fields, RaisedAlert
-from fleetsim.organisation import ACCOUNTS, ROOT
+from fleetsim.organisation import ROOT, ROW_OF_ACCOUNT
 from fleetsim.push.outbox import (
     Delivery,
     DestinationState,
@@ -245,8 +245,7 @@ class Pusher:
 
     def _raise(self, view: View, name: str, destination: Fields, number: int, at: int) -> None:
         """Raise an alert about a failing destination, and announce it to the others."""
-        owner = destination["account"]
-        row = next((r for r, account in enumerate(ACCOUNTS) if account.id == owner), ROOT)
+        row = ROW_OF_ACCOUNT.get(destination["account"], ROOT)
         alert = view.ledger.raise_alert(at, CODE[name], row)
         self._announced.add(alert.tail)
         for message in of_block(view, _alert_block(alert)):

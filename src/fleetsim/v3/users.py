@@ -39,8 +39,7 @@ _V3_READERS: Final = {
 
 def _column(view: View, name: str) -> list[Any]:
     users = RESOURCES["users"]
-    assert users.rows is not None
-    found: list[Any] = np.asarray(users.by_name[name].read(view, users.rows(view))).tolist()
+    found: list[Any] = np.asarray(users.by_name[name].read(view, users.snapshot(view))).tolist()
     return found
 
 

@@ -2,14 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-
 from fleetsim import stamps
 from fleetsim.ledger import Fields
-from fleetsim.list_requests import Condition, all_of
 from fleetsim.refusals import not_found, validation
-from fleetsim.resources import RESOURCES
-from fleetsim.resources.accounts import account_of
 from fleetsim.rules import DESTINATIONS
 from fleetsim.units import MINUTE, NULL
 from fleetsim.writing.alert_settings import find
@@ -18,11 +13,13 @@ from fleetsim.writing.readers import (
     WriteContext,
     exists,
     ids_of,
+    ids_with,
     object_of,
     raw_value,
     read_fields,
     record_id,
     relation,
+    router_row,
     subject_of,
     text,
 )
@@ -30,35 +27,19 @@ from fleetsim.writing.readers import (
 _TEST_TAKES = MINUTE
 
 
-def _router_row(context: WriteContext, identity: int) -> tuple[int, int]:
-    """Return a router's row and the id of its account."""
-    fleet = context.view.world.fleet
-    row = int(fleet.router_ids.rows(np.array([identity]))[0])
-    return row, account_of(context.view, row)
-
-
 def reboot(context: WriteContext, body: Fields) -> WriteAnswer:
     """Ask a router, or each router of a group, to reboot."""
     [name] = [one for one in ("router", "group") if one in body][:1] or ["router"]
     fields = read_fields(context, body, {name: relation(f"{name}s")}, (name,))
     identity = fields[name]
-    routers = [identity] if name == "router" else _members(context, identity)
+    routers = [identity] if name == "router" else ids_with(context, "routers", "group", identity)
     for router in routers:
-        row, account = _router_row(context, router)
+        row, account = router_row(context, router)
         after = {"id": str(router), "requested": "reboot"}
         subject = subject_of(router)
         context.log("request", "router", subject, before={}, after=after, account=account)
         context.raise_alert("reboot_status_change", account=account, router=row, value=2)
     return WriteAnswer(201, {name: f"{context.view.origin}/api/v2/{name}s/{identity}/"})
-
-
-def _members(context: WriteContext, group: int) -> list[int]:
-    """Return the ids of the routers of a group that the caller can see."""
-    routers = RESOURCES["routers"]
-    assert routers.rows is not None
-    of_group = Condition(routers.by_name["group"], "exact", group)
-    block = all_of(context.view, [of_group], routers.rows(context.view))
-    return [int(one) for one in routers.by_name["id"].read(context.view, block)]
 
 
 def start_speed_test(context: WriteContext, body: Fields) -> WriteAnswer:
@@ -75,7 +56,7 @@ def start_speed_test(context: WriteContext, body: Fields) -> WriteAnswer:
     number = context.view.ledger.next_serial()
     created = {**fields, "router": router, "interfaces": interfaces, "created_at": context.view.now}
     context.writes_to("speed_test").created[number] = created
-    _, account = _router_row(context, router)
+    _, account = router_row(context, router)
     after = {"id": str(number), "router": str(router)}
     context.log("request", "speedtest", subject_of(number), before={}, after=after, account=account)
     return WriteAnswer(201, read_speed_test(context, str(number)))

@@ -5,12 +5,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from fleetsim.callers import Caller
 from fleetsim.ledger import Fields
 from fleetsim.refusals import forbidden, method_not_allowed
-from fleetsim.resources import RESOURCES
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
 from fleetsim.writing import actions, alert_settings
@@ -23,7 +20,7 @@ from fleetsim.writing.forms import (
     ROUTER_FORM,
     USER_FORM,
 )
-from fleetsim.writing.readers import WriteAnswer, WriteContext, read_body, record_id
+from fleetsim.writing.readers import WriteAnswer, WriteContext, ids_with, read_body, record_id
 from fleetsim.writing.snapshot_records import change, create, delete, existing
 
 
@@ -32,11 +29,7 @@ def delete_account(context: WriteContext, key: str) -> WriteAnswer:
     identity = existing(ACCOUNT_FORM, context, key)
     ACCOUNT_FORM.check(context, identity)
     for form in (GROUP_FORM, LOCATION_FORM):
-        held = RESOURCES[form.resource]
-        assert held.rows is not None
-        block = held.rows(context.view)
-        owners = np.asarray(held.by_name["account"].read(context.view, block))
-        for owned in np.asarray(held.by_name["id"].read(context.view, block))[owners == identity]:
+        for owned in ids_with(context, form.resource, "account", identity):
             delete(form, context, str(owned))
     return delete(ACCOUNT_FORM, context, key)
 

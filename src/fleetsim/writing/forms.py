@@ -4,23 +4,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fleetsim.answers import one_record
 from fleetsim.ledger import Fields
-from fleetsim.organisation import ACCOUNTS
+from fleetsim.organisation import ACCOUNTS, ROW_OF_ACCOUNT
 from fleetsim.refusals import validation
 from fleetsim.resources import RESOURCES
-from fleetsim.resources.accounts import account_of
 from fleetsim.units import NULL
 from fleetsim.writing.readers import (
     WriteContext,
     flag,
+    ids_with,
     number,
     optional,
     optional_text,
     raw_value,
     relation,
+    router_row,
     text,
     wrong,
 )
@@ -95,10 +94,7 @@ def _may_delete_account(context: WriteContext, identity: int) -> None:
     if identity == ACCOUNTS[0].id or identity == context.own_account:
         raise validation("id", "your own account cannot be deleted")
     for resource in ("users", "routers", "accounts"):
-        held = RESOURCES[resource]
-        assert held.rows is not None
-        owners = held.by_name["account"].read(context.view, held.rows(context.view))
-        if (np.asarray(owners) == identity).any():
+        if ids_with(context, resource, "account", identity):
             raise validation("id", f"the account still holds {resource}: remove them first")
 
 
@@ -157,14 +153,10 @@ GROUP_FORM = Form(
 )
 
 
-def _account_row(identity: int) -> int:
-    return next(row for row, account in enumerate(ACCOUNTS) if account.id == identity)
-
-
 def _account_of_fleet(context: WriteContext, name: str, value: Any) -> int:
     """Read an account that may have routers: one that a client created has none."""
     identity: int = relation("accounts")(context, name, value)
-    if identity not in {account.id for account in ACCOUNTS}:
+    if identity not in ROW_OF_ACCOUNT:
         raise validation(name, "the simulator moves routers only to accounts that it began with")
     return identity
 
@@ -176,12 +168,11 @@ def _moved(context: WriteContext, identity: int, fields: Fields) -> None:
     """
     written = context.writes_to("routers").changed.setdefault(identity, {})
     written["updated_at"] = context.view.now
-    fleet = context.view.world.fleet
-    row = int(fleet.router_ids.rows(np.array([identity]))[0])
-    account = account_of(context.view, row)
+    row, account = router_row(context, identity)
     if "account" in fields and written.pop("account") != account:
         account = fields["account"]
-        fleet.belonging.moves.append((row, context.view.now, _account_row(account)))
+        moves = context.view.world.fleet.belonging.moves
+        moves.append((row, context.view.now, ROW_OF_ACCOUNT[account]))
         written["group"] = fields.get("group", NULL)
     if "group" in fields:
         context.raise_alert("router_group_change", account=account, router=row)
@@ -207,16 +198,11 @@ ROUTER_FORM = Form(
 
 def _placed(context: WriteContext, identity: int, fields: Fields) -> None:
     """Replace the earlier location of a router by one set by hand."""
-    locations = RESOURCES["locations"]
-    assert locations.rows is not None
-    block = locations.rows(context.view)
-    routers = np.asarray(locations.by_name["router"].read(context.view, block))
-    ids = np.asarray(locations.by_name["id"].read(context.view, block))
-    table = context.writes_to("locations")
-    for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
-        context.note_deletion(
-            "locations", earlier, one_record(context.view, locations, str(earlier))
-        )
+    locations, table = RESOURCES["locations"], context.writes_to("locations")
+    placed = ids_with(context, "locations", "router", fields["router"])
+    for earlier in [one for one in placed if one != identity]:
+        record = one_record(context.view, locations, str(earlier))
+        context.note_deletion("locations", earlier, record)
         if table.created.pop(earlier, None) is None:
             table.deleted.add(earlier)
     table.created[identity] |= {"updated_at": context.view.now, "method": "manual"}

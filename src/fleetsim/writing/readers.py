@@ -9,13 +9,14 @@ import orjson
 
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.alert_types import CODE
+from fleetsim.blocks import Block
 from fleetsim.callers import Caller
 from fleetsim.ledger import ActivityEntry, Deletion, Fields, ResourceWrites
 from fleetsim.list_requests import LONGEST_NUMBER, Condition, all_of
-from fleetsim.organisation import ACCOUNTS, ROOT
+from fleetsim.organisation import ACCOUNTS, ROOT, ROW_OF_ACCOUNT
 from fleetsim.refusals import not_found, server_error, validation
-from fleetsim.resource_columns import ColumnKind
 from fleetsim.resources import RESOURCES
+from fleetsim.resources.accounts import account_of
 from fleetsim.resources.activity_logs import code
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
@@ -90,9 +91,8 @@ class WriteContext:
 
     def account_row(self, account: int) -> int:
         """Return the row of an account id; for a created account, its parent's row."""
-        for row, known in enumerate(ACCOUNTS):
-            if known.id == account:
-                return row
+        if account in ROW_OF_ACCOUNT:
+            return ROW_OF_ACCOUNT[account]
         created = self.writes_to("accounts").created.get(account)
         return ROOT if created is None else self.account_row(created["account"])
 
@@ -228,26 +228,33 @@ def _identity(name: str, value: Any) -> int:
     return int(digits)
 
 
+def _rows_with(context: WriteContext, resource: str, field: str, value: int) -> Block:
+    """Return the records of a snapshot resource that the caller can see, by a field's value."""
+    target = RESOURCES[resource]
+    wanted = Condition(target.by_name[field], "exact", value)
+    return all_of(context.view, [wanted], target.snapshot(context.view))
+
+
+def ids_with(context: WriteContext, resource: str, field: str, value: int) -> list[int]:
+    """Return the ids of the records that the caller can see, by the value of a field."""
+    block = _rows_with(context, resource, field, value)
+    return [int(one) for one in RESOURCES[resource].by_name["id"].read(context.view, block)]
+
+
 def exists(context: WriteContext, resource: str, identity: int) -> bool:
     """Return whether the caller can see a record of a snapshot resource."""
-    target = RESOURCES[resource]
-    assert target.rows is not None
-    column = target.by_name[target.key]
-    assert column.kind is ColumnKind.ID
-    return (
-        len(all_of(context.view, [Condition(column, "exact", identity)], target.rows(context.view)))
-        > 0
-    )
+    return len(_rows_with(context, resource, RESOURCES[resource].key, identity)) > 0
+
+
+def router_row(context: WriteContext, identity: int) -> tuple[int, int]:
+    """Return a router's row and the id of its account."""
+    row = int(context.view.world.fleet.router_ids.rows(np.array([identity]))[0])
+    return row, account_of(context.view, row)
 
 
 def raw_value(context: WriteContext, resource: str, identity: int, field: str) -> Any:
     """Return the raw value of one field of an existing record."""
     target = RESOURCES[resource]
-    assert target.rows is not None
-    block = all_of(
-        context.view,
-        [Condition(target.by_name[target.key], "exact", identity)],
-        target.rows(context.view),
-    )
+    block = _rows_with(context, resource, target.key, identity)
     value = target.by_name[field].read(context.view, block)[0]
     return value.item() if isinstance(value, np.generic) else value
