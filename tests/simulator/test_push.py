@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetsim.push import send_over_http, sign
+from fleetsim.push import HttpSender, sign
 from tests.simulator.sections import section
 from tests.support.asgi import Request, ask
 from tests.support.service import NOW, Service, instant, keys, last_segment
@@ -201,14 +201,14 @@ def test_any_response_but_a_2xx_is_a_push_failure(status):
     async def push():
         async with await asyncio.start_server(receive, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            return await send_over_http(f"http://127.0.0.1:{port}/", b"{}", {})
+            return await HttpSender()(f"http://127.0.0.1:{port}/", b"{}", {})
 
     assert asyncio.run(push()) == (None if status < 300 else f"HTTP {status}")
 
 
 @section("States and transitions: Push destinations")
 def test_unreachable_receiver_gives_an_error_text_and_no_exception():
-    assert "Error" in asyncio.run(send_over_http("http://127.0.0.1:1/", b"{}", {}))
+    assert "Error" in asyncio.run(HttpSender()("http://127.0.0.1:1/", b"{}", {}))
 
 
 def write_in_flight(service: Service, method: str, path: str, body: dict | None = None):

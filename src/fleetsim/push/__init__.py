@@ -2,6 +2,6 @@
 
 from fleetsim.faults import PushFaults
 from fleetsim.push.pusher import Pusher
-from fleetsim.push.sending import HttpSender, Sender, send_over_http, sign
+from fleetsim.push.sending import HttpSender, Sender, sign
 
-__all__ = ["HttpSender", "PushFaults", "Pusher", "Sender", "send_over_http", "sign"]
+__all__ = ["HttpSender", "PushFaults", "Pusher", "Sender", "sign"]

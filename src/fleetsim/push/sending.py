@@ -192,11 +192,6 @@ async def _close(connection: Connection) -> None:
         return
 
 
-async def send_over_http(url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
-    """Post once, over a connection of its own."""
-    return await HttpSender()(url, body, headers)
-
-
 _GIVES_UP_AFTER_S: Final = 0.05
 _CONNECT_TIMEOUT_S: Final = 10.0
 _RESET: Final = struct.pack("ii", 1, 0)

@@ -6,7 +6,7 @@ from fleetsim.blocks import Block
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.units import DAY, NEVER, SECOND, Ints
 from fleetsim.world.occurrences import Occurrences
-from fleetsim.world.people import PersonalActions, failed_logins, lockouts, logins, logouts
+from fleetsim.world.people import add_actions, failed_logins, lockouts, logins, logouts
 from fleetsim.world.world import World
 
 LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
@@ -35,7 +35,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
         (LOGIN_FAILED, failed_logins(world, day)),
         (LOCKED, lockouts(world, day)),
     ):
-        _by_people(found, kind, actions)
+        add_actions(found, kind, actions)
     _settings(found, world, routers, day)
     _connections(found, world, routers, day)
     _belonging(found, world, routers, day)
@@ -43,14 +43,6 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
     _groups(found, world, day)
     _users(found, world, day)
     return found.block("activity")
-
-
-def _by_people(found: Occurrences, kind: int, actions: PersonalActions) -> None:
-    """Add actions of people that are not about a router."""
-    nowhere = np.full(actions.at.shape, -1)
-    found.add(
-        actions.keep, actions.at, nowhere, kind, account=actions.account, value=actions.person
-    )
 
 
 def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None:

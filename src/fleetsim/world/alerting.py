@@ -12,7 +12,7 @@ from fleetsim.places import miles_between
 from fleetsim.units import DAY, MINUTE, NEVER, SECOND, Ints
 from fleetsim.world import batteries, trips
 from fleetsim.world.occurrences import Occurrences
-from fleetsim.world.people import failed_logins, lockouts
+from fleetsim.world.people import add_actions, failed_logins, lockouts
 from fleetsim.world.plans import CABLE, LINK, NOTICED_AFTER, DayPlan, told
 from fleetsim.world.world import World
 
@@ -82,7 +82,8 @@ def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block
     _rides(found, here)
     _everyday(found, here)
     if accounts:
-        _people(found, world, day)
+        add_actions(found, CODE["mgr_login_failure"], failed_logins(world, day))
+        add_actions(found, CODE["account_locked"], lockouts(world, day))
     block = found.block("alert")
     return Block(block.arrays | {"detected": _by_device_clock(world, block)})
 
@@ -278,28 +279,4 @@ def _everyday(found: Occurrences, day: Day) -> None:
         kind,
         slot=modem,
         value=value,
-    )
-
-
-def _people(found: Occurrences, world: World, day: int) -> None:
-    """Failed logins to the service, and the lockouts after six of them."""
-    failed = failed_logins(world, day)
-    mgr = CODE["mgr_login_failure"]
-    found.add(
-        failed.keep,
-        failed.at,
-        np.full(failed.at.shape, -1),
-        mgr,
-        account=failed.account,
-        value=failed.person,
-    )
-    locked = lockouts(world, day)
-    code = CODE["account_locked"]
-    found.add(
-        locked.keep,
-        locked.at,
-        np.full(locked.at.shape, -1),
-        code,
-        account=locked.account,
-        value=locked.person,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fleetsim.units import DAY, HOUR, MINUTE, SECOND, Flags, Ints
+from fleetsim.world.occurrences import Occurrences
 
 if TYPE_CHECKING:  # the world is built from this module's neighbours
     from fleetsim.world.world import World
@@ -34,6 +35,14 @@ def _actions_of(world: "World", at: Ints, keep: Flags, person: Ints) -> Personal
     person = np.broadcast_to(person, at.shape).ravel()
     at, keep = at.ravel(), keep.ravel()
     return PersonalActions(keep & (at >= world.started_at), at, person, accounts[person])
+
+
+def add_actions(found: Occurrences, kind: int, actions: PersonalActions) -> None:
+    """Add actions of people, which are not about a router."""
+    nowhere = np.full(actions.at.shape, -1)
+    found.add(
+        actions.keep, actions.at, nowhere, kind, account=actions.account, value=actions.person
+    )
 
 
 def _logins(world: "World", day: int) -> tuple[Ints, Flags, Ints]:

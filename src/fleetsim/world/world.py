@@ -7,7 +7,7 @@ import numpy as np
 
 from fleetsim.blocks import BlockCache
 from fleetsim.draws import Draws
-from fleetsim.fleet import SimulatedFleet, build_fleet, orphans
+from fleetsim.fleet import SimulatedFleet, build_fleet
 from fleetsim.identifiers import Identifiers
 from fleetsim.organisation import Person, people
 from fleetsim.units import DAY, Ints
@@ -83,11 +83,6 @@ class World:
     def net_device_id(self) -> Ints:
         """Return the id of every interface by row; interfaces without a router come last."""
         return self.fleet.net_device_ids.of(np.arange(self.fleet.net_device_ids.size))
-
-    @property
-    def orphans(self) -> int:
-        """Return the number of spare modems in a drawer."""
-        return orphans(self.routers)
 
     @cached_property
     def cache(self) -> BlockCache:
