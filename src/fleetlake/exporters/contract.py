@@ -7,7 +7,7 @@ and the next export starts from the mark that the target returns.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self
 
@@ -83,10 +83,6 @@ class TableChanges:
     deleted: pa.Table
     rows: pa.RecordBatchReader
     count: int
-
-    def reporting(self, on_rows: Callable[[int], None]) -> "TableChanges":
-        """Return the same changes; reading a batch of rows calls `on_rows` with its size."""
-        return replace(self, rows=reported(self.rows, on_rows))
 
 
 class Exporter(Protocol):

@@ -6,7 +6,8 @@ keeps the snapshots (`fleetlake.care.thinning`). Without its snapshot, a target 
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -78,21 +79,21 @@ def export(
             remedy="Name one, e.g. --table raw.routers, or all with --table raw.",
         )
     wanted = dict.fromkeys(lists, mode) if mode else modes or {}
-    done = _guarded(
-        lake,
-        target,
-        address,
-        lambda: _export_tables(
-            lake,
-            target,
-            address,
-            sources,
-            is_default=is_default,
-            is_full=is_full,
-            modes=wanted,
-            on_rows=on_rows,
-        ),
-    )
+
+    def work(exporter: Exporter) -> list[Exported]:
+        return [
+            _export_table(
+                lake,
+                exporter,
+                source,
+                is_full=is_full,
+                mode=wanted.get(source.table) if source.mode else None,
+                on_rows=on_rows,
+            )
+            for source in _to_send(lake, target, sources, is_default=is_default)
+        ]
+
+    done = _guarded(lake, target, address, work)
     _hold(lake, target, done)
     return done
 
@@ -103,7 +104,18 @@ def renew(lake: Lake, target: Target, address: SecretStr) -> list[str]:
     Raises: as `export`.
     """
     sources = tables_named(lake, ["marts", "raw", "meta"])
-    return _guarded(lake, target, address, lambda: _renew_tables(lake, target, address, sources))
+
+    def work(exporter: Exporter) -> list[str]:
+        marks = [(source, _mark_or_none(exporter, source)) for source in sources]
+        found = [source.in_mode(mark.mode) for source, mark in marks if mark]
+        held = _to_send(lake, target, found)
+        for source in held:
+            now = mark_of(lake, source)
+            exporter.replace(source.name, all_rows(lake, source, now), now)
+            exporter.purge(source.name)
+        return [source.name for source in held]
+
+    return _guarded(lake, target, address, work)
 
 
 def catch_up(
@@ -115,20 +127,14 @@ def catch_up(
     """
     sources = _to_send(lake, target, tables_named(lake, ["marts", "raw", "meta"]))
 
-    def work() -> list[Exported]:
-        exporter = open_exporter(target, address)
-        try:
-            lake.begin_long_read()
-            stale = [s for s in sources if _is_older(lake, _mark_or_none(exporter, s), before)]
-            done = []
-            for source in stale:
-                done += [_export_table(lake, exporter, source, is_full=False)]
-                if are_earlier_removed:
-                    exporter.purge(source.name)
-            return done
-        finally:
-            lake.roll_back()
-            exporter.close()
+    def work(exporter: Exporter) -> list[Exported]:
+        stale = [s for s in sources if _is_older(lake, _mark_or_none(exporter, s), before)]
+        done = []
+        for source in stale:
+            done += [_export_table(lake, exporter, source, is_full=False)]
+            if are_earlier_removed:
+                exporter.purge(source.name)
+        return done
 
     done = _guarded(lake, target, address, work)
     _hold(lake, target, done)
@@ -150,11 +156,23 @@ def _to_send(
     return [source for source in located if has_geometry(source) or not is_default]
 
 
-def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], Result]) -> Result:
-    """Return the result of work on a target, under its lock. Raises: ExportFailed if it fails."""
+def _guarded(
+    lake: Lake, target: Target, address: SecretStr, work: Callable[[Exporter], Result]
+) -> Result:
+    """Return the result of work on a target, under its lock and over one snapshot of the lake.
+
+    Raises: ExportFailed if it fails.
+    """
     try:
-        with export_lock(lake.path, target.name):
-            return work()
+        with (
+            export_lock(lake.path, target.name),
+            closing(open_exporter(target, address)) as exporter,
+        ):
+            try:
+                lake.begin_long_read()
+                return work(exporter)
+            finally:
+                lake.roll_back()
     except FleetlakeError:
         raise
     except Exception as error:  # noqa: BLE001 - drivers have no other common base class
@@ -167,25 +185,6 @@ def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], 
         remedy=f"{fault.remedy if fault else 'Fix the cause and run it again.'} Tables exported "
         "before are complete; the current one is unchanged.",
     )
-
-
-def _renew_tables(
-    lake: Lake, target: Target, address: SecretStr, sources: Sequence[Source]
-) -> list[str]:
-    exporter = open_exporter(target, address)
-    try:
-        lake.begin_long_read()
-        marks = [(source, _mark_or_none(exporter, source)) for source in sources]
-        found = [source.in_mode(mark.mode) for source, mark in marks if mark]
-        held = _to_send(lake, target, found)
-        for source in held:
-            now = mark_of(lake, source)
-            exporter.replace(source.name, all_rows(lake, source, now), now)
-            exporter.purge(source.name)
-        return [source.name for source in held]
-    finally:
-        lake.roll_back()
-        exporter.close()
 
 
 def _mark_or_none(exporter: Exporter, source: Source) -> ExportMark | None:
@@ -312,37 +311,6 @@ def require_lists(modes: Mapping[str, ExportMode]) -> None:
             )
 
 
-def _export_tables(
-    lake: Lake,
-    target: Target,
-    address: SecretStr,
-    sources: Sequence[Source],
-    *,
-    is_default: bool,
-    is_full: bool,
-    modes: Mapping[str, ExportMode],
-    on_rows: OnRows,
-) -> list[Exported]:
-    exporter = open_exporter(target, address)
-    try:
-        lake.begin_long_read()  # one snapshot of the lake for all tables
-        sent = _to_send(lake, target, sources, is_default=is_default)
-        return [
-            _export_table(
-                lake,
-                exporter,
-                source,
-                is_full=is_full,
-                mode=modes.get(source.table) if source.mode else None,
-                on_rows=on_rows,
-            )
-            for source in sent
-        ]
-    finally:
-        lake.roll_back()
-        exporter.close()
-
-
 def _export_table(
     lake: Lake,
     exporter: Exporter,
@@ -368,7 +336,7 @@ def _export_table(
         changes = changes_since(lake, source, old, now)
         removed = changes.stale.num_rows
         if source.key or not (removed or changes.count):
-            exporter.change(source.name, changes.reporting(note), now)
+            exporter.change(source.name, replace(changes, rows=reported(changes.rows, note)), now)
         else:
             full_reason, removed = "it has no key", 0
     if full_reason is not None:

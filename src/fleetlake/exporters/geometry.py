@@ -5,7 +5,7 @@ trip of a single point is not a line. A line that crosses the antimeridian is cu
 parts of a MULTILINESTRING, as RFC 7946 asks, so that no map draws it around the world.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fleetlake.exporters.changes import Source
@@ -27,18 +27,13 @@ _TRIP_LINE = "(SELECT line FROM trip_lines WHERE of_router_id = router_id AND of
 
 def with_geometry(lake: Lake, sources: Sequence[Source]) -> list[Source]:
     """Return the tables, each with the geometry of its rows if they have a place."""
-    return [*_with_geometry(lake, sources)]
+    shapes = ((source, _wkt(lake, source)) for source in sources)
+    return [replace(s, derived={GEOMETRY: wkt}) if wkt else s for s, wkt in shapes]
 
 
 def has_geometry(source: Source) -> bool:
     """Return whether the rows of a table have a place."""
     return GEOMETRY in source.derived
-
-
-def _with_geometry(lake: Lake, sources: Sequence[Source]) -> Iterator[Source]:
-    for source in sources:
-        wkt = _wkt(lake, source)
-        yield replace(source, derived={GEOMETRY: wkt}) if wkt else source
 
 
 def _wkt(lake: Lake, source: Source) -> str | None:

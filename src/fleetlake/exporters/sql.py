@@ -180,7 +180,9 @@ class SqlExporter:
         """In one transaction: run `before`, add the rows, store the mark."""
         with self._staged("rows", rows, 1 if rows else 0) as stage:
             insertion = [self._insertion(table, stage, mark)] if stage else []
-            self._transact([*before, *insertion, *self._mark_statements(table, mark.as_text())])
+            marking = self._mark_statements(table, mark.as_text())
+            self._run_together([*before, *insertion, *marking])
+            self._commit()
 
     def _insertion(self, table: str, stage: str, mark: ExportMark) -> str:
         name, shape = self._dialect.name, self._dialect.from_stage
@@ -224,10 +226,6 @@ class SqlExporter:
             cursor.adbc_ingest(stage, rows, mode="replace")
         yield stage
         self._run(f"DROP TABLE {self._dialect.name(stage)}")
-
-    def _transact(self, statements: Sequence[str]) -> None:
-        self._run_together(statements)
-        self._commit()
 
     def _run_together(self, statements: Sequence[str]) -> None:
         """Run statements in the open transaction, or as one script with its own transaction."""
