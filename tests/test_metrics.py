@@ -156,7 +156,7 @@ def test_files_bytes_and_free_space_are_those_of_the_disk(loaded: Loaded) -> Non
 
 
 def test_every_metric_is_printed_with_its_labels_and_none_names_a_device(loaded: Loaded) -> None:
-    labels = {metric.name: set(metric.read.labels) for metric in METRICS}
+    labels = {name: set(read.labels) for name, read in METRICS.items()}
     printed = {name: {key for key, _ in found} for name, found in loaded.samples}
     own = {str(record[key]) for record in loaded.sim.truth("routers") for key in ("name", "mac")}
 
@@ -321,12 +321,12 @@ def used(expression: str) -> set[tuple[str, str]]:
     return {(name, label) for name in metrics for label in ("", *of_groups)} | own
 
 
-KNOWN = {(metric.name, label) for metric in METRICS for label in ("", *metric.read.labels)}
+KNOWN = {(name, label) for name, read in METRICS.items() for label in ("", *read.labels)}
 
 
 def test_every_alert_uses_metrics_and_labels_that_are_printed() -> None:
     rules = [rule for group in ALERTS["groups"] for rule in group["rules"]]
-    labels = {label for metric in METRICS for label in metric.read.labels}
+    labels = {label for read in METRICS.values() for label in read.labels}
     for rule in rules:
         assert {*rule} <= {"alert", "expr", "for", "labels", "annotations"}
         assert re.fullmatch(r"Fleetlake[A-Z]\w+", rule["alert"])
@@ -342,7 +342,7 @@ def test_every_alert_uses_metrics_and_labels_that_are_printed() -> None:
 
 
 def test_every_panel_of_the_dashboard_uses_metrics_and_labels_that_are_printed() -> None:
-    labels = {label for metric in METRICS for label in metric.read.labels}
+    labels = {label for read in METRICS.values() for label in read.labels}
     targets = [target for panel in DASHBOARD["panels"] for target in panel["targets"]]
     for target in targets:
         assert used(target["expr"]) - KNOWN == set(), target["expr"]

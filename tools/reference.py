@@ -31,7 +31,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, marts, meaning_of
 from fleetlake.marts.sql_project import project_folder
-from fleetlake.monitoring.prometheus import METRICS
+from fleetlake.monitoring.prometheus import MEANINGS, METRICS
 from fleetlake.receiving.intake import IntakeCounts
 from fleetlake.semantic_layer.definitions import state
 from fleetlake.settings import Settings
@@ -216,12 +216,12 @@ def metric_table() -> str:
     """Return every Prometheus metric with its type and labels."""
     rows = (
         (
-            f"`{m.name}`",
-            m.read.kind(m.name, m.about).type,
-            ", ".join(f"`{label}`" for label in m.read.labels),
-            m.about,
+            f"`{name}`",
+            METRICS[name].kind(name, about).type,
+            ", ".join(f"`{label}`" for label in METRICS[name].labels),
+            about,
         )
-        for m in METRICS
+        for name, about in MEANINGS.items()
     )
     return table("metric | type | labels | meaning", rows)
 

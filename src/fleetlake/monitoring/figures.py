@@ -73,10 +73,6 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, dict)
 
 
-_LOGS = ("", "-wal")
-"""Endings of the catalog's file and its write-ahead log."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class CallCounts:
     """Requests made for one stream since the lake exists.
@@ -232,13 +228,11 @@ def _storage(lake: Lake) -> Storage:
 
 
 def _catalog_bytes(address: LakeAddress) -> int | None:
+    """Return the size of the catalog's file and its write-ahead log."""
     if not isinstance(address, Path):
         return None
-    return sum(file.stat().st_size for file in _catalog_files(address))
-
-
-def _catalog_files(folder: Path) -> Iterator[Path]:
-    return (file for end in _LOGS if (file := folder / f"{CATALOG}{end}").exists())
+    files = (address / CATALOG, address / f"{CATALOG}-wal")
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _disk_free_bytes(address: LakeAddress) -> int | None:

@@ -23,28 +23,22 @@ from fleetlake.monitoring.push_status import PushStatus, push_counts
 from fleetlake.monitoring.streams import StreamStatus
 from fleetlake.text.tables_beside import rows_beside
 
+MEANINGS = {row["metric"]: row["about"] for row in rows_beside(__file__, "metrics.csv")}
+"""What each metric means, in the order of the output."""
 STREAM = ("profile", "endpoint")
-Value = float | int | None
+Value = float | datetime | None
+"""A time is given in seconds since 1970."""
 Sample = tuple[tuple[str, ...], Value]
-"""The values of a metric's labels, and the metric's value; None leaves the sample out."""
+"""The values of a metric's labels, and its value; None leaves the sample out."""
 
 
 @dataclass(frozen=True)
-class _Read:
+class MetricRead:
     """How the samples of a metric are read, and their labels."""
 
     labels: tuple[str, ...]
     samples: Callable[[Measured], Iterable[Sample]]
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One metric: its name with the unit, its meaning, and how it is read."""
-
-    name: str
-    about: str
-    read: _Read
 
 
 def metrics_text(measured: Measured) -> str:
@@ -59,17 +53,18 @@ class _Figures(Collector):
         self._measured = measured
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        for metric in METRICS:
-            read = metric.read
-            family = read.kind(metric.name, metric.about, labels=read.labels)
+        for name, about in MEANINGS.items():
+            read = METRICS[name]
+            family = read.kind(name, about, labels=read.labels)
             for labels, value in read.samples(self._measured):
-                if value is not None:
-                    family.add_metric(labels, value)
+                number = value.timestamp() if isinstance(value, datetime) else value
+                if number is not None:
+                    family.add_metric(labels, number)
             if family.samples:
                 yield family
 
 
-def _of_stream(read: Callable[[StreamStatus, datetime], Value]) -> _Read:
+def _of_stream(read: Callable[[StreamStatus, datetime], Value]) -> MetricRead:
     """Read one sample per stream."""
 
     def samples(measured: Measured) -> Iterator[Sample]:
@@ -77,44 +72,40 @@ def _of_stream(read: Callable[[StreamStatus, datetime], Value]) -> _Read:
         for stream in measured.status.streams:
             yield (stream.account_profile, stream.endpoint), read(stream, now)
 
-    return _Read(STREAM, samples)
+    return MetricRead(STREAM, samples)
 
 
-def _of_calls(read: Callable[[CallCounts], int]) -> _Read:
+def _of_calls(read: Callable[[CallCounts], int]) -> MetricRead:
     """Read a counter with one sample per stream that was ever requested."""
 
     def samples(measured: Measured) -> Iterator[Sample]:
         for counts in measured.figures.calls:
             yield (counts.account_profile, counts.endpoint), read(counts)
 
-    return _Read(STREAM, samples, kind=CounterMetricFamily)
+    return MetricRead(STREAM, samples, kind=CounterMetricFamily)
 
 
-def _of_build(read: Callable[[LastBuild], Value]) -> _Read:
+def _of_build(read: Callable[[LastBuild], Value]) -> MetricRead:
     return _once(lambda measured: read(measured.figures.build) if measured.figures.build else None)
 
 
-def _of_storage(read: Callable[[Storage], dict[str, Value]], *labels: str) -> _Read:
+def _of_storage(read: Callable[[Storage], dict[str, Value]], *labels: str) -> MetricRead:
     """Read the storage; `read` returns a value for each value of the label."""
 
     def samples(measured: Measured) -> list[Sample]:
         found = read(measured.figures.storage)
         return [((word,) if labels else (), value) for word, value in found.items()]
 
-    return _Read(labels, samples)
+    return MetricRead(labels, samples)
 
 
-def _of_pushes(read: Callable[[PushStatus], Value]) -> _Read:
+def _of_pushes(read: Callable[[PushStatus], Value]) -> MetricRead:
     return _once(lambda measured: read(measured.status.pushes))
 
 
-def _once(read: Callable[[Measured], Value]) -> _Read:
+def _once(read: Callable[[Measured], Value]) -> MetricRead:
     """Read one sample without labels."""
-    return _Read((), lambda measured: [((), read(measured))])
-
-
-def _timestamp(moment: datetime | None) -> float | None:
-    return moment.timestamp() if moment else None
+    return MetricRead((), lambda measured: [((), read(measured))])
 
 
 def _lag(stream: StreamStatus, now: datetime) -> float | None:
@@ -151,24 +142,18 @@ def _destinations(measured: Measured) -> Iterator[Sample]:
     yield from push_counts(measured.status.push_destinations).items()
 
 
-_READS: dict[str, _Read] = {
-    "fleetlake_info": _Read(("version",), lambda _: [((version("fleetlake"),), 1)]),
-    "fleetlake_measured_timestamp_seconds": _once(
-        lambda measured: _timestamp(measured.figures.measured_at)
-    ),
+METRICS: dict[str, MetricRead] = {
+    "fleetlake_info": MetricRead(("version",), lambda _: [((version("fleetlake"),), 1)]),
+    "fleetlake_measured_timestamp_seconds": _once(lambda measured: measured.figures.measured_at),
     "fleetlake_stream_rows": _of_stream(lambda s, _: s.rows),
-    "fleetlake_stream_loaded_timestamp_seconds": _of_stream(lambda s, _: _timestamp(s.loaded_at)),
-    "fleetlake_stream_complete_until_timestamp_seconds": _of_stream(
-        lambda s, _: _timestamp(s.complete_until)
-    ),
+    "fleetlake_stream_loaded_timestamp_seconds": _of_stream(lambda s, _: s.loaded_at),
+    "fleetlake_stream_complete_until_timestamp_seconds": _of_stream(lambda s, _: s.complete_until),
     "fleetlake_stream_lag_seconds": _of_stream(_lag),
-    "fleetlake_stream_expected_interval_seconds": _Read(STREAM, _intervals),
-    "fleetlake_rows_changed_timestamp_seconds": _once(
-        lambda measured: _timestamp(measured.changed_at)
-    ),
+    "fleetlake_stream_expected_interval_seconds": MetricRead(STREAM, _intervals),
+    "fleetlake_rows_changed_timestamp_seconds": _once(lambda measured: measured.changed_at),
     "fleetlake_stream_retention_hours": _of_stream(_retention_hours),
     "fleetlake_stream_holes": _of_stream(lambda s, _: s.holes),
-    "fleetlake_stream_open_gaps": _Read(STREAM, _open_gaps),
+    "fleetlake_stream_open_gaps": MetricRead(STREAM, _open_gaps),
     "fleetlake_stream_quarantined_records": _of_stream(lambda s, _: s.quarantined),
     "fleetlake_stream_absent_records": _of_stream(lambda s, _: s.absent),
     "fleetlake_stream_unknown_members": _of_stream(lambda s, _: s.drifted),
@@ -177,15 +162,13 @@ _READS: dict[str, _Read] = {
     "fleetlake_refusals_total": _of_calls(lambda counts: counts.refusals),
     "fleetlake_retries_total": _of_calls(lambda counts: counts.retries),
     "fleetlake_spared_calls_total": _of_calls(lambda counts: counts.spared),
-    "fleetlake_build_timestamp_seconds": _of_build(lambda build: _timestamp(build.built_at)),
+    "fleetlake_build_timestamp_seconds": _of_build(lambda build: build.built_at),
     "fleetlake_build_duration_seconds": _of_build(lambda build: build.seconds),
     "fleetlake_build_success": _of_build(lambda build: int(build.is_good)),
     "fleetlake_build_failed_tests": _of_build(lambda build: build.failed_tests),
     "fleetlake_build_warned_tests": _of_build(lambda build: build.warned_tests),
     "fleetlake_marts_stale": _once(lambda measured: len(measured.status.stale_marts)),
-    "fleetlake_published_timestamp_seconds": _once(
-        lambda measured: _timestamp(measured.published_at)
-    ),
+    "fleetlake_published_timestamp_seconds": _once(lambda measured: measured.published_at),
     "fleetlake_files": _of_storage(
         lambda storage: {"data": storage.data_files, "delete": storage.delete_files}, "kind"
     ),
@@ -195,19 +178,12 @@ _READS: dict[str, _Read] = {
     "fleetlake_catalog_bytes": _of_storage(lambda storage: {"": storage.catalog_bytes}),
     "fleetlake_disk_free_bytes": _of_storage(lambda storage: {"": storage.disk_free_bytes}),
     "fleetlake_pushed_alerts": _of_pushes(lambda pushes: pushes.alerts),
-    "fleetlake_pushed_alert_timestamp_seconds": _of_pushes(
-        lambda pushes: _timestamp(pushes.received_at)
-    ),
+    "fleetlake_pushed_alert_timestamp_seconds": _of_pushes(lambda pushes: pushes.received_at),
     "fleetlake_unconfirmed_pushes": _of_pushes(lambda pushes: pushes.unconfirmed),
     "fleetlake_unpushed_alerts": _of_pushes(lambda pushes: pushes.unpushed),
     "fleetlake_push_dead_letters": _of_pushes(lambda pushes: pushes.dead_letters),
     "fleetlake_push_waiting_messages": _of_pushes(lambda pushes: pushes.waiting_messages),
     "fleetlake_push_waiting_bytes": _of_pushes(lambda pushes: pushes.waiting_bytes),
-    "fleetlake_push_destinations": _Read(("profile", "state"), _destinations),
-    "fleetlake_events_total": _Read(("kind",), _events, kind=CounterMetricFamily),
+    "fleetlake_push_destinations": MetricRead(("profile", "state"), _destinations),
+    "fleetlake_events_total": MetricRead(("kind",), _events, kind=CounterMetricFamily),
 }
-METRICS = tuple(
-    Metric(name=row["metric"], about=row["about"], read=_READS[row["metric"]])
-    for row in rows_beside(__file__, "metrics.csv")
-)
-"""Every metric, in the order of the output; `metrics.csv` says what each one means."""
