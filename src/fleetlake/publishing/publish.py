@@ -74,18 +74,17 @@ DAYS = 35
 
 def completeness(lake: Lake) -> list[dict[str, Any]]:
     """Return a row per stream and UTC day: how much is proven, missing between, and lost."""
-    return _as_objects("completeness", lake)
+    return _as_objects(lake, text_beside(__file__, "completeness.sql"), {"days": DAYS})
 
 
 def calls_by_day(lake: Lake) -> list[dict[str, Any]]:
     """Return a row per stream and UTC day with its calls, and those refused and tried again."""
-    return _as_objects("calls_by_day", lake)
+    return _as_objects(lake, text_beside(__file__, "calls_by_day.sql"), {"days": DAYS})
 
 
-def _as_objects(query: str, lake: Lake) -> list[dict[str, Any]]:
-    """Return the rows of the query in the file of that name."""
-    sql = text_beside(__file__, f"{query}.sql")
-    result = lake.execute(sql, {"days": DAYS})
+def _as_objects(lake: Lake, sql: str, parameters: object = None) -> list[dict[str, Any]]:
+    """Return the rows of a query by column."""
+    result = lake.execute(sql, parameters)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
@@ -208,26 +207,21 @@ class _Snapshot:
         (self.folder / MARKER).touch()
         self.lake.begin_long_read()  # one snapshot of the lake for all tables
         tables = self._tables
+        steps = [] if self.is_coarse else steps_of_present(self.lake)  # comments and names
         description: dict[str, Any] = {
             "snapshot": self.folder.name,
             "lake_snapshot": self._lake_snapshot,
             "made_as": self._made_as,
-            "published_at": _as_text(datetime.now(UTC)),
+            "published_at": datetime.now(UTC),
             "is_coarse": self.is_coarse,
             "is_demo": is_demo(self.lake.path),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
-            "watermarks": self._watermarks(),
-            "gaps": self._gaps(),
-            "quarantined": [
-                {"account_profile": profile, "endpoint": endpoint, "records": records}
-                for profile, endpoint, records in self.lake.rows(_SET_ASIDE)
-            ],
+            "watermarks": _as_objects(self.lake, _WATERMARKS),
+            "gaps": [{name: getattr(gap, name) for name in _OF_GAPS} for gap in gaps(self.lake)],
+            "quarantined": _as_objects(self.lake, _SET_ASIDE),
             "unavailable": [endpoint for (endpoint,) in self.lake.rows(_UNAVAILABLE)],
-            "findings": [] if self.is_coarse else self._steps(),
-            "stale_marts": [
-                {"mart": one.mart, "since_at": _as_text(one.since_at)}
-                for one in stale_marts(self.lake)
-            ],
+            "findings": [dict(zip(STEP_COLUMNS, row, strict=True)) for row in steps],
+            "stale_marts": [asdict(one) for one in stale_marts(self.lake)],
             "completeness": completeness(self.lake),
             "calls": calls_by_day(self.lake),
             "budgets": [
@@ -237,7 +231,7 @@ class _Snapshot:
         }
         self.lake.execute("ROLLBACK")
         self._write_views(description["tables"])
-        text = json.dumps(description, indent=2)
+        text = json.dumps(description, indent=2, default=_as_text)
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
 
@@ -348,36 +342,6 @@ class _Snapshot:
         except (LookupError, TypeError, AttributeError):
             return {}  # a description damaged by a power failure
 
-    def _watermarks(self) -> list[dict[str, Any]]:
-        """Return the watermark of each stream."""
-        rows = self.lake.rows(_WATERMARKS)
-        return [
-            {"account_profile": profile, "endpoint": endpoint, "watermark_at": _as_text(at)}
-            for profile, endpoint, at in rows
-        ]
-
-    def _gaps(self) -> list[dict[str, Any]]:
-        """Return the ranges that expired before they were read, for dashboards."""
-        return [
-            {
-                "endpoint": gap.endpoint,
-                "partition": gap.partition,
-                "start_at": _as_text(gap.start_at),
-                "end_at": _as_text(gap.end_at),
-            }
-            for gap in gaps(self.lake)
-        ]
-
-    def _steps(self) -> list[dict[str, Any]]:
-        """Return what was done about the present findings: comments and names, so not coarsely."""
-        return [
-            {
-                name: _as_text(value) if isinstance(value, datetime) else value
-                for name, value in zip(STEP_COLUMNS, row, strict=True)
-            }
-            for row in steps_of_present(self.lake)
-        ]
-
     def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:
         """Write a DuckDB file with described views over this snapshot's files.
 
@@ -401,8 +365,9 @@ class _Snapshot:
             connection.execute("COMMIT")
 
 
+_OF_GAPS = ("endpoint", "partition", "start_at", "end_at")
 _SET_ASIDE = """
-SELECT account_profile, endpoint, count(*) FROM meta.quarantine WHERE resolved_at IS NULL
+SELECT account_profile, endpoint, count(*) AS records FROM meta.quarantine WHERE resolved_at IS NULL
 GROUP BY ALL ORDER BY ALL
 """
 _UNAVAILABLE = "SELECT DISTINCT endpoint FROM meta.capabilities WHERE NOT is_available ORDER BY 1"
@@ -411,5 +376,5 @@ SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """
 
 
-def _as_text(instant: datetime | None) -> str | None:
-    return instant.astimezone(UTC).isoformat() if instant else None
+def _as_text(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat()
