@@ -338,10 +338,10 @@ def test_a_terminal_shows_how_far_an_export_and_a_load_are():
     out = io.StringIO()
     on = RichScreen(file=out, force_terminal=True, width=100)
 
-    with export._row_progress(on) as on_rows:  # noqa: SLF001 - without a lake
+    with screen.count_bars(on, "rows") as (on_rows, _):
         on_rows("trips", 1000)
         on_rows("trips", 234)
-    with screen._bars(on) as (on_page, forget):  # noqa: SLF001
+    with screen.count_bars(on, "records") as (on_page, forget):
         on_page("users", 1)
         forget("users")
         on_page("alerts", 5000)

@@ -1,20 +1,13 @@
 """`fleetlake export`: copy the lake's tables to other databases and file formats."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from fleetlake.cli.screen import console, table, text_column
+from fleetlake.cli.screen import console, count_bars, table
 from fleetlake.exporters import TARGETS
-from fleetlake.text.plain import plain
 from fleetlake.text.wording import counted
-
-if TYPE_CHECKING:
-    from fleetlake.cli.screen import Screen
-    from fleetlake.exporters.export import OnRows
 
 ABOUT = "; ".join(f"{target.name}: {target.about}" for target in TARGETS.values())
 
@@ -69,7 +62,7 @@ def export(
     with (
         # Who may only read exports, too: the lake then keeps no snapshot for the next export.
         open_lake(settings.lake, read_only=not is_writable(settings.lake)) as lake,
-        _row_progress(console(stderr=True)) as on_rows,
+        count_bars(console(stderr=True), "rows") as (on_rows, _),
     ):
         done = export_tables(
             lake,
@@ -87,27 +80,3 @@ def export(
     sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
     place = f" ({address.get_secret_value()})" if is_folder(row, address) else ""
     console().print(f"{counted(sent, 'row')} sent to {target}{place} in {seconds:.1f} s.")
-
-
-@contextmanager
-def _row_progress(screen: "Screen") -> Iterator["OnRows"]:
-    """Show on a terminal how many rows of each table were sent."""
-    from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
-
-    parts = (
-        SpinnerColumn(),
-        text_column("{task.description:<28}"),
-        text_column("{task.completed:>12,.0f} rows"),
-        TimeElapsedColumn(),
-    )
-    with Progress(
-        *parts, console=screen.rich, transient=True, disable=not screen.is_terminal
-    ) as bars:
-        known: dict[str, TaskID] = {}
-
-        def on_rows(name: str, rows: int) -> None:
-            if name not in known:
-                known[name] = bars.add_task(plain(name), total=None)
-            bars.advance(known[name], rows)
-
-        yield on_rows

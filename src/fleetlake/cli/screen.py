@@ -207,7 +207,8 @@ def run_with_progress(
         screen.print("Stopping: committing what was read. Press Ctrl-C again to leave at once.")
 
     began, ended = time.monotonic(), list["Outcome"]()
-    with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, forget):
+    bars = count_bars(screen, "records") if screen.is_terminal else _lines(screen)
+    with bars as (on_page, forget):
 
         def on_end(outcome: "Outcome") -> None:
             forget(outcome.endpoint)
@@ -262,16 +263,18 @@ ProgressCallbacks = tuple[Callable[[str, int], None], Callable[[str], object]]
 
 
 @contextmanager
-def _bars(screen: Screen) -> Iterator[ProgressCallbacks]:
+def count_bars(screen: Screen, things: str) -> Iterator[ProgressCallbacks]:
+    """Show on a terminal how many things of each stream or table there were so far."""
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
     parts = (
         SpinnerColumn(),
         text_column("{task.description:<28}"),
-        text_column("{task.completed:>12,.0f} records"),
+        text_column(f"{{task.completed:>12,.0f}} {things}"),
         TimeElapsedColumn(),
     )
-    with Progress(*parts, console=screen.rich, transient=True) as progress:
+    is_hidden = not screen.is_terminal
+    with Progress(*parts, console=screen.rich, transient=True, disable=is_hidden) as progress:
         bars: dict[str, TaskID] = {}
 
         def on_page(endpoint: str, records: int) -> None:
