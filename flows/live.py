@@ -1,7 +1,6 @@
 """Build the live marts within seconds after alerts and failovers arrive."""
 
 import time
-from dataclasses import dataclass
 from typing import Annotated
 
 from prefect import flow, get_run_logger, task
@@ -12,7 +11,6 @@ from pydantic import Field
 
 from fleetlake.errors import BuildFailed
 from fleetlake.machine.file_locks import LockTaken
-from fleetlake.marts import BuildResult
 from fleetlake.marts.live import live_builds, live_lock
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
@@ -43,34 +41,22 @@ def live_marts(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]
     """
     try:
         with live_lock(load_settings().lake, seconds=TURN_SECONDS):
-            done = follow_events(minutes)
+            seconds = follow_events(minutes)
     except LockTaken:
         return Completed(name=SKIPPED, message="Another run keeps the live marts up to date.")
-    longest = f", the longest took {done.longest:.1f} s" if done.builds else ""
-    return Completed(message=f"{counted(done.builds, 'build')}{longest}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Followed:
-    """The builds of a run, and the seconds of the longest."""
-
-    builds: int = 0
-    longest: float = 0
-
-    def with_build(self, result: BuildResult) -> "Followed":
-        """Return what it is after another build."""
-        return Followed(builds=self.builds + 1, longest=max(self.longest, result.seconds))
+    longest = f", the longest took {max(seconds):.1f} s" if seconds else ""
+    return Completed(message=f"{counted(len(seconds), 'build')}{longest}.")
 
 
 @task(name="follow events", cache_policy=NO_CACHE, **RETRIES)
-def follow_events(minutes: float) -> Followed:
-    """Build and publish for some minutes; look at least once.
+def follow_events(minutes: float) -> list[float]:
+    """Build and publish for some minutes; look at least once. Return the seconds of each build.
 
     After a build it rests for at least as long as that took: builds take half of the time at most.
 
     Raises: BuildFailed after several failed builds in a row, or if the last one failed.
     """
-    settings, logger, done, failures = load_settings(), get_run_logger(), Followed(), 0
+    settings, logger, seconds, failures = load_settings(), get_run_logger(), list[float](), 0
     is_new, published_at = False, time.monotonic()
     ends_at = published_at + minutes * 60
     with live_builds(settings.lake, memory=settings.build_memory) as look:
@@ -86,7 +72,8 @@ def follow_events(minutes: float) -> Followed:
                 logger.warning("%s Trying again.", failed)
             if built and built.models:
                 logger.info("%s in %.1f s", counted(len(built.models), "model"), built.seconds)
-                done, is_new = done.with_build(built), True
+                seconds.append(built.seconds)
+                is_new = True
             spent = time.monotonic() - began
             rest = max(REST_SECONDS, spent) if built or failures else LOOK_SECONDS
             is_last = time.monotonic() + rest >= ends_at
@@ -95,5 +82,5 @@ def follow_events(minutes: float) -> Followed:
                 tell_of_findings()
                 is_new, published_at = False, time.monotonic()
             if is_last:
-                return done
+                return seconds
             time.sleep(rest)

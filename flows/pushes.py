@@ -1,7 +1,6 @@
 """Bring pushed messages into the lake where their receiver cannot, and announce alerts soon."""
 
 import time
-from dataclasses import dataclass
 from typing import Annotated
 
 from prefect import flow, get_run_logger, task
@@ -35,51 +34,33 @@ def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[No
     folder = settings.push_journal
     if not (has_journal(folder) or settings.alert_events):
         return Completed(name=SKIPPED, message=f"No journal in {folder}, and no alert_events.")
-    done = drain_for(minutes)
-    report_pushes(done.drained, done.announced)
-    messages = counted(done.drained.messages, "message")
-    return Completed(message=f"{messages}, {counted(done.announced, 'alert')} announced.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Looked:
-    """What one or more looks brought: messages read, and alerts announced."""
-
-    drained: Drained
-    announced: int
+    drained, announced = drain_for(minutes)
+    report_pushes(drained, announced)
+    messages = counted(drained.messages, "message")
+    return Completed(message=f"{messages}, {counted(announced, 'alert')} announced.")
 
 
 @task(name="drain", cache_policy=NO_CACHE, **RETRIES)
-def drain_for(minutes: float) -> Looked:
-    """Drain and announce for some minutes; at least once."""
-    settings, looks = load_settings(), _Looks()
+def drain_for(minutes: float) -> tuple[Drained, int]:
+    """Drain and announce for some minutes, at least once; return what was drained and announced."""
+    settings, drained, announced = load_settings(), Drained(), 0
     ends_at = time.monotonic() + minutes * 60
-    looks.look(settings)
-    while time.monotonic() + LOOK_SECONDS < ends_at:
+    while True:
+        drained += _drain(settings)
+        announced += announce_if_possible(settings)
+        if time.monotonic() + LOOK_SECONDS >= ends_at:
+            return drained, announced
         time.sleep(LOOK_SECONDS)
-        looks.look(settings)
-    return Looked(drained=looks.drained, announced=looks.announced)
 
 
-class _Looks:
-    """The looks of one run: what they brought."""
-
-    def __init__(self) -> None:
-        self.drained = Drained()
-        self.announced = 0
-
-    def look(self, settings: Settings) -> None:
-        """Drain the journal if it holds messages, and announce new alerts."""
-        self._drain(settings)
-        self.announced += announce_if_possible(settings)
-
-    def _drain(self, settings: Settings) -> None:
-        if not has_messages(settings.push_journal):
-            return
-        try:
-            for batch in drain_batches(
-                settings.lake, settings.push_journal, profile=settings.profile
-            ):
-                self.drained += batch
-        except StreamBusy as busy:  # another process drains, or keeps the lake quiet
-            get_run_logger().info("%s", busy.what)
+def _drain(settings: Settings) -> Drained:
+    """Drain the journal if it holds messages, and no other process does."""
+    drained = Drained()
+    if not has_messages(settings.push_journal):
+        return drained
+    try:
+        for batch in drain_batches(settings.lake, settings.push_journal, profile=settings.profile):
+            drained += batch
+    except StreamBusy as busy:  # another process drains, or keeps the lake quiet
+        get_run_logger().info("%s", busy.what)
+    return drained
