@@ -55,16 +55,7 @@ CARRIERS: Final = ("Northcell", "Bluewave", "Prairie Mobile", "Telmira")
 CARRIER_IDS: Final = ("310910", "310920", "310930", "310940")
 
 _FIRST_NAMES: Final = (
-    "Ada",
-    "Ben",
-    "Carla",
-    "Dmitri",
-    "Elif",
-    "Farid",
-    "Grace",
-    "Hugo",
-    "Ines",
-    "Jon",
+    *("Ada", "Ben", "Carla", "Dmitri", "Elif", "Farid", "Grace", "Hugo", "Ines", "Jon"),
 )
 _LAST_NAMES: Final = ("Abara", "Berg", "Castro", "Dunne", "Eriksen", "Faulkner", "Gupta", "Hale")
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.formats import YesOption, is_agreed
 from fleetlake.cli.screen import console, print_copies, table_or_none
 from fleetlake.errors import UsageError
 from fleetlake.text.wording import counted
@@ -41,7 +42,7 @@ def erase(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the rows, and change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Remove a device, a person or an account from the lake, its marts and its known copies.
 
@@ -66,7 +67,8 @@ def erase(
         _print(screen, erase_things(settings, wanted, backups=backups or (), is_dry_run=True))
     if dry_run:
         return
-    if not yes and not _is_confirmed():
+    question = "Erase this? It cannot be undone."
+    if not is_agreed(question, yes=yes, otherwise="Nothing was erased."):
         screen.print("Nothing was erased.")
         return
     progress = console(stderr=True)
@@ -78,14 +80,6 @@ def erase(
     )
     _print(screen, receipt)
     raise_unfinished(receipt.outlets)
-
-
-def _is_confirmed() -> bool:
-    """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
-    try:
-        return typer.confirm("Erase this? It cannot be undone.")
-    except typer.Abort:
-        raise UsageError("Nothing was erased.", remedy="Add --yes to skip the question.") from None
 
 
 def _print(screen: "Screen", receipt: "Receipt") -> None:

@@ -1,4 +1,4 @@
-"""How commands read times, and print rows: as a table for people, as JSON or CSV for programs.
+"""How commands read times, ask, and print rows: as a table for people, as JSON or CSV for programs.
 
 JSON is one document, CSV has a header, and both are UTF-8 whatever the terminal's encoding is.
 Programs get every character unchanged; a terminal gets control characters as visible codes.
@@ -133,6 +133,22 @@ def _machine_value(value: object) -> object:
 
 
 _TIME_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z")
+
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def is_agreed(question: str, *, yes: bool, otherwise: str = "Nothing was changed.") -> bool:
+    """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
+    from fleetlake.errors import UsageError
+    from fleetlake.text.plain import plain
+
+    if yes:
+        return True
+    try:
+        return typer.confirm(plain(question))  # names in it may come from the service
+    except typer.Abort:
+        raise UsageError(otherwise, remedy="Add --yes to skip the question.") from None
 
 
 def instant(text: str) -> datetime:

@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("endpoint", "rows", "newest event", "last load")
 STREAM_FIELDS = (
-    "account_profile",
-    "endpoint",
-    "rows",
-    "watermark_at",
-    "loaded_at",
-    "complete_from",
-    "complete_until",
-    "holes",
-    "quarantined",
-    "drifted",
-    "absent",
-    "unavailable",
+    *("account_profile", "endpoint", "rows", "watermark_at", "loaded_at"),
+    *("complete_from", "complete_until", "holes", "quarantined", "drifted"),
+    *("absent", "unavailable"),
 )
 RETENTION_FIELDS = ("state", "expires_in")
 CSV_COLUMNS = (*STREAM_FIELDS, "retention_state", "retention_expires_in_s")
@@ -155,13 +146,6 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
         yield f"Never loaded: {counted(never, 'stream')}; `fleetlake ingest` loads all."
 
 
-def _stale_marts(found: "LakeStatus", now: datetime) -> Iterator[str]:
-    """Yield a line about each mart whose last build failed."""
-    for one in found.stale_marts:
-        since = age_in_words(one.since_at, now)
-        yield f"The mart {one.mart} is stale, first {since}: run `fleetlake build`, which says why."
-
-
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import stream_name
     from fleetlake.monitoring.push_status import push_faults
@@ -174,7 +158,9 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         yield f"{lost} lost records that the service deleted unread: see `fleetlake records gaps`."
     yield from push_faults(found.push_destinations)
     yield from misnamed_signature_lines(load_settings())
-    yield from _stale_marts(found, now)
+    for one in found.stale_marts:
+        since = age_in_words(one.since_at, now)
+        yield f"The mart {one.mart} is stale, first {since}: run `fleetlake build`, which says why."
     for table_name in found.not_described:
         yield f"raw.{table_name} is no longer loaded: {NOT_DESCRIBED}."
     for stream in found.streams:

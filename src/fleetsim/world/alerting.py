@@ -36,18 +36,10 @@ GEOFENCE_MILES = 0.3
 _EVERYDAY_SLOTS = 9
 _EVERYDAY_ODDS = 0.42
 _EVERYDAY = (
-    "wan_service_type",
-    "wan_service_type",
-    "cpu_utilization",
-    "memory_utilization",
-    "login_success",
-    "wifi_client_state_change",
-    "wifi_client_state_change",
-    "unrecognized_mac_alert",
-    "ipverify_event",
-    "router_sdk_app_execution_state_changed",
-    "data_cap_threshold",
-    "ip_banned",
+    *("wan_service_type", "wan_service_type", "cpu_utilization", "memory_utilization"),
+    *("login_success", "wifi_client_state_change", "wifi_client_state_change"),
+    *("unrecognized_mac_alert", "ipverify_event", "router_sdk_app_execution_state_changed"),
+    *("data_cap_threshold", "ip_banned"),
 )
 _TUNNEL_ODDS = 0.5
 _BY_SERVICE = tuple(

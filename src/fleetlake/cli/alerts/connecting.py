@@ -1,4 +1,4 @@
-"""What the commands of `fleetlake alerts` share: account, items by id, confirmations."""
+"""What the commands of `fleetlake alerts` share: account, and items by id."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from fleetlake.errors import UsageError
-from fleetlake.text.plain import plain
 from fleetlake.text.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ ProfileOption = Annotated[str | None, typer.Option(help="The account; the main o
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def chosen_account(profile: str | None) -> "Settings":
@@ -79,16 +77,6 @@ def picked_destination(found: Sequence["PushDestination"], word: str) -> "PushDe
     Raises: as `picked`.
     """
     return picked(found, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
-
-
-def is_agreed(question: str, *, yes: bool) -> bool:
-    """Return whether the user agrees. Raises: UsageError if there is no terminal to ask on."""
-    if yes:
-        return True
-    try:
-        return typer.confirm(plain(question))  # the service gave the names in it
-    except typer.Abort:
-        raise UsageError("Nothing was changed.", remedy="Add --yes to skip the question.") from None
 
 
 def changes_of(**given: Any) -> dict[str, Any]:

@@ -7,15 +7,13 @@ import typer
 from fleetlake.cli.alerts.connecting import (
     DryRunOption,
     ProfileOption,
-    YesOption,
     changes_of,
     chosen_account,
-    is_agreed,
     on_account,
     picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup, destination_ids
-from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.formats import FormatOption, OutputFormat, YesOption, is_agreed, print_records
 from fleetlake.cli.screen import console, print_rows, table_or_none
 
 if TYPE_CHECKING:
@@ -26,14 +24,8 @@ if TYPE_CHECKING:
     from fleetlake.alerting.push_destinations import PushDestination
 
 FIELDS = (
-    "destination_id",
-    "account_id",
-    "name",
-    "url",
-    "state",
-    "last_error_at",
-    "last_error_text",
-    "updated_at",
+    *("destination_id", "account_id", "name", "url", "state"),
+    *("last_error_at", "last_error_text", "updated_at"),
 )
 """Keys of the JSON output and columns of the CSV output."""
 

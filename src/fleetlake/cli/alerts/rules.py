@@ -9,15 +9,13 @@ from fleetlake.alerting.alert_rule import Schedule
 from fleetlake.cli.alerts.connecting import (
     DryRunOption,
     ProfileOption,
-    YesOption,
     changes_of,
-    is_agreed,
     on_account,
     picked,
     picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup, destination_ids, rule_ids, type_names
-from fleetlake.cli.formats import FormatOption, OutputFormat, print_records
+from fleetlake.cli.formats import FormatOption, OutputFormat, YesOption, is_agreed, print_records
 from fleetlake.cli.screen import console, print_rows, table_or_none
 from fleetlake.errors import UsageError
 
@@ -28,16 +26,8 @@ if TYPE_CHECKING:
     from fleetlake.alerting.alert_rule import AlertRule
 
 FIELDS = (
-    "rule_id",
-    "account_id",
-    "schedule",
-    "destination_ids",
-    "account_ids",
-    "group_ids",
-    "user_ids",
-    "types",
-    "settings",
-    "updated_at",
+    *("rule_id", "account_id", "schedule", "destination_ids", "account_ids", "group_ids"),
+    *("user_ids", "types", "settings", "updated_at"),
 )
 """Keys of the JSON output and columns of the CSV output; lists are arrays, or have spaces."""
 
