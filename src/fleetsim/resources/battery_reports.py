@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fleetsim import resource_columns as column
-from fleetsim.blocks import Block, attributes, once
+from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
 from fleetsim.resource_columns import constant
@@ -93,10 +93,6 @@ def _reading(view: View, block: Block) -> BatteryReport:
     return read_batteries(view, router, at)
 
 
-def _rsoc(view: View, block: Block) -> Ints:
-    return np.ceil(_reading(view, block).charge.percent).astype(np.int64)
-
-
 def _status(view: View, block: Block) -> Any:
     state = _reading(view, block).charge
     idle = np.where(state.charging, "Charging", "Idle")
@@ -108,13 +104,6 @@ def _minutes_left(view: View, block: Block) -> Ints:
     reading = _reading(view, block)
     left = np.maximum(reading.charge.percent - batteries.POWER_OFF_PCT, 0) / reading.drain_rate
     return np.where(reading.charge.discharging, (left * 60).astype(np.int64), NULL)
-
-
-def _electrics(view: View, block: Block) -> Electrics:
-    return _reading(view, block).electrics
-
-
-_electric = attributes(_electrics)
 
 
 def _ids(view: View, block: Block) -> Ints:
@@ -144,11 +133,13 @@ BATTERIES = Resource(
         column.integer("health", lambda v, b: _reading(v, b).health),
         column.id_("id", _ids),
         column.text("manufacturer", constant("Tidal Cells")),
-        column.integer("milliamps", _electric("milliamps")),
-        column.integer("millivolts", _electric("millivolts")),
+        column.integer("milliamps", lambda v, b: _reading(v, b).electrics.milliamps),
+        column.integer("millivolts", lambda v, b: _reading(v, b).electrics.millivolts),
         column.address("resource_url", _ids, to="batteries"),
         column.router(),
-        column.integer("rsoc", _rsoc),
+        column.integer(
+            "rsoc", lambda v, b: np.ceil(_reading(v, b).charge.percent).astype(np.int64)
+        ),
         column.text("serial", _serial),
         column.text("status", _status),
         column.integer("temp", lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64)),

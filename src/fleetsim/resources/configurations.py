@@ -10,8 +10,8 @@ from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, one_in
 from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, constant
 from fleetsim.resources.accounts import account_ids
-from fleetsim.resources.routers import is_suspended, names, router_rows, totals
-from fleetsim.units import DAY, SECOND, Flags, Ints
+from fleetsim.resources.routers import SYNC_TAKES, is_suspended, names, router_rows, totals
+from fleetsim.units import DAY, Ints
 from fleetsim.view import View
 from fleetsim.wire import NEWLINE
 
@@ -20,24 +20,15 @@ RETENTION = 90 * DAY
 
 _CERTIFIED = (150, 3)
 """How many routers there are per router with a certificate, and the first such router."""
-_SYNC_TAKES = 600 * SECOND
 
 
 def _ids(view: View, block: Block) -> Ints:
     return view.world.manager_ids.of(block["row"])
 
 
-def _router_ids(view: View, block: Block) -> Ints:
-    return np.asarray(view.world.fleet.router_id[block["row"]])
-
-
 def _version(view: View, block: Block) -> Ints:
     """Return version numbers, which increase with each change of settings."""
     return np.asarray(1 + totals(view, block).settings_changed)
-
-
-def _synched(view: View, block: Block) -> Flags:
-    return np.asarray(totals(view, block).settings_changed_at <= view.now - _SYNC_TAKES)
 
 
 def _settings(view: View, row: int, version: int) -> list[Any]:
@@ -84,9 +75,11 @@ CONFIGURATIONS = Resource(
         column.id_("id", _ids, EXACT_IN),
         column.json("pending", _empty),
         column.address("resource_url", _ids, to="configuration_managers"),
-        column.relation("router", _router_ids, EXACT_IN, to="routers"),
+        column.router(),
         column.flag("suspended", lambda _v, b: is_suspended(b["row"]), EXACT),
-        column.flag("synched", _synched, EXACT),
+        column.flag(
+            "synched", lambda v, b: totals(v, b).settings_changed_at <= v.now - SYNC_TAKES, EXACT
+        ),
         column.json("target", _empty),
         column.integer("version_number", _version, frozenset({"exact", "gt", "lt"})),
     ),
@@ -112,6 +105,6 @@ ROUTER_LANS = Resource(
         column.text("name", constant("Primary LAN")),
         column.text("netmask", constant("255.255.255.0")),
         column.address("resource_url", _lan_ids, to="router_lans"),
-        column.relation("router", _router_ids, EXACT_IN, to="routers"),
+        column.router(),
     ),
 )

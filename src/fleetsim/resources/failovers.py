@@ -13,7 +13,7 @@ from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import names
-from fleetsim.units import DAY, MINUTE, NEVER, NULL, SECOND, Flags, Ints, Reals
+from fleetsim.units import DAY, MINUTE, NEVER, NULL, SECOND, Flags, Ints
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.plans import CABLE, NOTICED_AFTER
@@ -91,10 +91,6 @@ def _ended_at(view: View, block: Block) -> Ints:
     return np.where(block["end"] <= view.now, block["end"], NULL)
 
 
-def _elapsed(view: View, block: Block) -> Ints:
-    return np.asarray((_until(view, block) - block["start"]) // SECOND)
-
-
 def _data_usage(view: View, block: Block) -> Ints:
     """Return the bytes the backup has carried."""
     world = view.world
@@ -122,10 +118,6 @@ def _carrier(view: View, block: Block) -> list[str]:
     return [CARRIERS[n] for n in carrier.tolist()]
 
 
-def _group_names(view: View, block: Block) -> list[str | None]:
-    return group_names(view, _groups(view, block), block["start"])
-
-
 def _groups(view: View, block: Block) -> Ints:
     """Return the group that each router was in when it failed over."""
     return view.world.fleet.belonging.group_at(block["row"], block["start"])
@@ -134,11 +126,6 @@ def _groups(view: View, block: Block) -> Ints:
 def _accounts(view: View, block: Block) -> Ints:
     belonging = view.world.fleet.belonging
     return ACCOUNT_IDS[belonging.account_at(block["row"], block["start"])]
-
-
-def _priority(slot: Ints) -> Reals:
-    """Return an interface's priority; lower is preferred."""
-    return np.asarray(1.0 + slot)
 
 
 FAILOVERS = Resource(
@@ -152,17 +139,17 @@ FAILOVERS = Resource(
         column.text(
             "current_wan_interface", lambda v, b: names_of(v, b["row"], b["to_slot"], b["start"])
         ),
-        column.real("current_wan_priority", lambda _v, b: _priority(b["to_slot"])),
+        column.real("current_wan_priority", lambda _v, b: 1.0 + b["to_slot"]),
         column.integer("data_usage", _data_usage),
-        column.integer("elapsed_time", _elapsed),
+        column.integer("elapsed_time", lambda v, b: (_until(v, b) - b["start"]) // SECOND),
         column.time("ended_at", _ended_at, EXACT_RANGE | {"isnull"}, time_format="micros_z"),
         column.numeric_id("group_id", lambda v, b: group_ids(_groups(v, b)), ANY_ID),
-        column.text("group_name", _group_names),
+        column.text("group_name", lambda v, b: group_names(v, _groups(v, b), b["start"])),
         column.real("percent_data_cap", lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3)),
         column.text(
             "previous_wan_interface", lambda v, b: names_of(v, b["row"], b["from_slot"], b["start"])
         ),
-        column.real("previous_wan_priority", lambda _v, b: _priority(b["from_slot"])),
+        column.real("previous_wan_priority", lambda _v, b: 1.0 + b["from_slot"]),
         column.numeric_id("router_id", lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID),
         column.text("router_name", lambda v, b: names(v, b["row"], b["start"])),
         column.time("started_at", lambda _v, b: b["start"], EXACT_RANGE, time_format="micros_z"),

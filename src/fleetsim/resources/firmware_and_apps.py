@@ -9,7 +9,7 @@ from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
-from fleetsim.resource_columns import EXACT, EXACT_IN, RANGE, Read, ResourceColumn, constant
+from fleetsim.resource_columns import EXACT, EXACT_IN, RANGE, Read, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, PRODUCT_IDS
 from fleetsim.units import DAY, NULL, SECOND, Ints
 from fleetsim.view import View
@@ -89,19 +89,14 @@ _ACCOUNT = column.relation(
 )
 
 
-def _dates() -> tuple[ResourceColumn, ResourceColumn]:
-    def made(_view: View, block: Block) -> Ints:
-        return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
-
-    return (
-        column.time("created_at", made, RANGE, time_format="seconds_offset"),
-        column.time(
-            "updated_at", lambda v, b: made(v, b) + DAY, RANGE, time_format="seconds_offset"
-        ),
-    )
+def _made(_view: View, block: Block) -> Ints:
+    return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
 
 
-_CREATED, _UPDATED = _dates()
+_CREATED = column.time("created_at", _made, RANGE, time_format="seconds_offset")
+_UPDATED = column.time(
+    "updated_at", lambda v, b: _made(v, b) + DAY, RANGE, time_format="seconds_offset"
+)
 
 DEVICE_APPS = Resource(
     name="device_apps",

@@ -9,7 +9,7 @@ from fleetsim.blocks import Block, once
 from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
 from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, Read, constant
-from fleetsim.resources.net_devices import is_modem, service_type, updated_at
+from fleetsim.resources.net_devices import is_modem, net_device_ids, service_type, updated_at
 from fleetsim.resources.samples import (
     SIGNAL_SAMPLES,
     USAGE_SAMPLES,
@@ -17,7 +17,7 @@ from fleetsim.resources.samples import (
     modem_slots,
     wan_slots,
 )
-from fleetsim.units import NULL, Ints
+from fleetsim.units import NULL
 from fleetsim.view import View
 from fleetsim.world import World
 
@@ -64,10 +64,6 @@ def _cell(stream: str, bound: int) -> Read:
     return read
 
 
-def _ids(view: View, block: Block) -> Any:
-    return view.world.net_device_id[block["row"]]
-
-
 METRICS = Resource(
     name="net_device_metrics",
     rows=metric_rows,
@@ -86,9 +82,9 @@ METRICS = Resource(
         column.text("tac", _cell("tac", 2**16)),
         column.text("mcc", constant("310")),
         column.text("mnc", _cell("mnc", 999)),
-        column.id_("id", _ids, ANY_ID),
-        column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
-        column.address("resource_url", _ids, to="net_device_metrics"),
+        column.id_("id", net_device_ids, ANY_ID),
+        column.relation("net_device", net_device_ids, EXACT_IN, to="net_devices"),
+        column.address("resource_url", net_device_ids, to="net_device_metrics"),
         column.text("service_type", service_type, EXACT_IN),
         column.time("update_ts", updated_at, RANGE, time_format="micros_z"),
     ),
@@ -105,10 +101,8 @@ def health_rows(view: View) -> Block:
     return block.take(np.flatnonzero(modem_slots(view.world, block["row"])))
 
 
-def _score(view: View, block: Block) -> Ints:
-    """Return 0 to 100: the strength of the newest signal."""
-    return np.asarray(METRICS.by_name["signal_strength"].read(view, block))
-
+_score = METRICS.by_name["signal_strength"].read
+"""Returns 0 to 100: the strength of the newest signal."""
 
 NET_DEVICE_HEALTH = Resource(
     name="net_device_health",
@@ -123,8 +117,8 @@ NET_DEVICE_HEALTH = Resource(
             EXACT_IN,
         ),
         column.integer("cellular_health_score", _score),
-        column.id_("id", _ids, ANY_ID),
-        column.relation("net_device", _ids, EXACT_IN, to="net_devices"),
-        column.address("resource_url", _ids, to="net_device_health"),
+        column.id_("id", net_device_ids, ANY_ID),
+        column.relation("net_device", net_device_ids, EXACT_IN, to="net_devices"),
+        column.address("resource_url", net_device_ids, to="net_device_health"),
     ),
 )

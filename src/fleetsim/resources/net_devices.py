@@ -111,7 +111,8 @@ def updated_at(view: View, block: Block) -> Ints:
     return np.maximum(taken, world.fleet.arrived_at(block["row"], now))
 
 
-def _ids(view: View, block: Block) -> Ints:
+def net_device_ids(view: View, block: Block) -> Ints:
+    """Return the ids of interfaces."""
     return np.asarray(view.world.net_device_id[block["row"]])
 
 
@@ -186,10 +187,6 @@ def service_type(view: View, block: Block) -> list[str | None]:
     ]
 
 
-def _macs(view: View, block: Block) -> list[str]:
-    return device_macs(view, block["row"])
-
-
 def _addresses(view: View, block: Block) -> list[str | None]:
     up, slot = _connected(view, block).tolist(), slot_of(view, block).tolist()
     rows = zip(block["row"].tolist(), slot, up, strict=True)
@@ -222,7 +219,7 @@ _FIELDS: tuple[ResourceColumn, ...] = (
     column.text("homecarrid", _carriers(CARRIERS)),
     column.text("hostname", _hostnames),
     column.text("iccid", _digits("iccid", 19, "8901", of_sim=True)),
-    column.id_("id", _ids, ANY_ID),
+    column.id_("id", net_device_ids, ANY_ID),
     column.text("imei", _digits("imei", 15, "35"), EXACT_IN),
     column.text("imsi", _digits("imsi", 15, "310", of_sim=True)),
     column.text("ipv4_address", _addresses, EXACT_IN),
@@ -232,7 +229,7 @@ _FIELDS: tuple[ResourceColumn, ...] = (
     column.flag("is_upgrade_available", lambda _v, b: b["row"] % 2 == 0),
     column.flag("is_upgrade_supported", is_modem, EXACT),
     column.text("ltebandwidth", _modem_only("20 MHz")),
-    column.text("mac", _macs, EXACT_IN),
+    column.text("mac", lambda v, b: device_macs(v, b["row"]), EXACT_IN),
     column.text("manufacturer", _modem_only("Halden Wireless")),
     column.text("mdn", _digits("mdn", 10, "555", of_sim=True)),
     column.text("mfg_model", _modem_only("HW7421")),
@@ -246,7 +243,7 @@ _FIELDS: tuple[ResourceColumn, ...] = (
     column.text("pin_status", _modem_only("READY")),
     column.text("port", _by_slot("wan", "int1", "lan")),
     column.text("profile", _modem_only("1")),
-    column.address("resource_url", _ids, to="net_devices"),
+    column.address("resource_url", net_device_ids, to="net_devices"),
     column.text("rfband", _modem_only("Band 13")),
     column.text("rfband5g", _modem_only("n77")),
     column.text("roam", _modem_only("home")),

@@ -24,6 +24,7 @@ _WITH_CONTROLS = (200, 157)
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 _RENAMED = "-spare"
+SYNC_TAKES = 600 * SECOND
 
 
 def router_rows(view: View) -> Block:
@@ -126,7 +127,7 @@ def _is_suspended_now(view: View, row: Ints) -> Flags:
 
 def _config_status(view: View, block: Block) -> Any:
     """Return synched, or pending within ten minutes of a change of settings."""
-    fresh = totals(view, block).settings_changed_at > view.now - 600 * SECOND
+    fresh = totals(view, block).settings_changed_at > view.now - SYNC_TAKES
     status = np.where(fresh, "pending", "synched").astype(object)
     status[_is_suspended_now(view, block["row"])] = "suspended"
     return status
