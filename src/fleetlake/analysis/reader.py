@@ -104,9 +104,14 @@ class ReadSource:
                 remedy="Open the lake itself, `fleetlake.open()`, or read `snapshot.json`.",
             )
         with self.cursor() as cursor:
-            lake = Lake(self.address, cursor)
-            lake.is_read_only = True
+            lake = self.lake_on(cursor)
             return self.proof_of(lake, tables_read(lake, query))
+
+    def lake_on(self, cursor: duckdb.DuckDBPyConnection) -> Lake:
+        """Return the lake on one of these connections, to read it."""
+        lake = Lake(self.address, cursor)
+        lake.is_read_only = True
+        return lake
 
     def proof_of(self, lake: Lake, reads: "Reads") -> "AnswerProof":
         """Return what an answer that reads some tables rests on."""

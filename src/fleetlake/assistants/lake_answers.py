@@ -179,7 +179,9 @@ class Answers:
 
     def device(self, text: str, rows: int = 20) -> Answer:
         """Return the devices that a text names or named: name, id, MAC, serial number, IMEI, …."""
-        return self._ask(_device_sql(), {"text": text.strip()}, rows)
+        routers, lines = (thing.listing.name for thing in (Thing.ROUTER, Thing.NET_DEVICE))
+        sql = text_beside(__file__, "device.sql").format(routers=routers, lines=lines)
+        return self._ask(sql, {"text": text.strip()}, rows)
 
     def findings(self, state: str = "open", rows: int = 100) -> Answer:
         """Return what needs a person: open, acknowledged or snoozed, most urgent first."""
@@ -188,7 +190,7 @@ class Answers:
                 f"There is no state {state!r}.", remedy=f"Choose {', '.join(FindingState)}."
             )
         with self._source.cursor() as cursor:
-            sql = findings_query(_lake_on(self._source, cursor))
+            sql = findings_query(self._source.lake_on(cursor))
         return self._ask(sql, {"state": state}, rows)
 
     def completeness(self, tables: Sequence[str] = ()) -> Answer:
@@ -254,12 +256,6 @@ def _proof(found: Selection) -> Answer:
     return cast("Answer", _plain(short | {"streams": names, "in_words": [*proof.lines()]}))
 
 
-def _lake_on(source: ReadSource, cursor: duckdb.DuckDBPyConnection) -> Lake:
-    lake = Lake(source.address, cursor)
-    lake.is_read_only = True
-    return lake
-
-
 def _split(table: str) -> tuple[str, str]:
     """Return the schema and the name of a table. Raises: UsageError."""
     schema, _, name = table.lower().partition(".")
@@ -271,11 +267,6 @@ def _split(table: str) -> tuple[str, str]:
 def _described(schema: str) -> str:
     """Return the schema whose descriptions a schema has: lists are described once."""
     return "raw" if schema == "current" else schema
-
-
-def _device_sql() -> str:
-    routers, lines = (thing.listing.name for thing in (Thing.ROUTER, Thing.NET_DEVICE))
-    return text_beside(__file__, "device.sql").format(routers=routers, lines=lines)
 
 
 def _shortened(value: object) -> object:

@@ -12,9 +12,8 @@ import json
 import re
 import struct
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fleetlake.errors import UsageError
 
@@ -42,10 +41,6 @@ class MapTiles:
     is_vector: bool
     layers: tuple[str, ...]
     attribution: str
-
-    def as_document(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
 
 def read_map_tiles(file: Path) -> MapTiles:

@@ -117,7 +117,8 @@ class PublishedSnapshot:
             rows = written.get(name.removeprefix("snapshot_"), [])
             if name == "snapshot_tables":
                 rows = _tables_in(written["tables"])
-            self._database.execute(_described_table(name), [json.dumps(rows)])
+            made = f"CREATE TABLE {quoted(name)} AS {_rows_of_json(name)}"
+            self._database.execute(made, [json.dumps(rows)])
         if "attention" in written["tables"]:
             found = findings_sql("attention", "snapshot_findings")
             self._database.execute(f"CREATE VIEW findings AS {found}")
@@ -333,13 +334,8 @@ def _gone() -> SnapshotGone:
     )
 
 
-def _described_table(name: str) -> str:
-    """Return the statement of a table whose rows are in the description, as a JSON parameter."""
-    return f"CREATE TABLE {quoted(name)} AS {_rows_of_json(name)}"
-
-
 def _rows_of_json(name: str) -> str:
-    """Return the query of such a table's rows in a JSON parameter."""
+    """Return the query of the rows of a table that is not a mart, in a JSON parameter."""
     shape = json.dumps([{column: kind.upper() for column, kind in column_types(name).items()}])
     return f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
 

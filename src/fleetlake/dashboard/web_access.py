@@ -11,7 +11,6 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers, MutableHeaders
@@ -121,10 +120,6 @@ class AccessControl:
             return None if is_loopback_host(host_name(scope)) else NOT_OURS
         if path in _OPEN or path.startswith("/static/") or self._token.is_in(headers):
             return None
-        if _wants_page(headers):
+        if "text/html" in headers.get("accept", ""):  # a browser asks for a page
             return RedirectResponse(LOGIN, 303)
         return PlainTextResponse("The token is missing or wrong.", 401)
-
-
-def _wants_page(headers: Mapping[str, Any]) -> bool:
-    return "text/html" in headers.get("accept", "")

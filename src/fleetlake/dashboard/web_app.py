@@ -225,7 +225,7 @@ class Dashboard:
         file = self._tile_file
         if file is None:
             return _json(b"null")
-        return await self._answer(lambda: _json(orjson.dumps(read_map_tiles(file).as_document())))
+        return await self._answer(lambda: _json(orjson.dumps(read_map_tiles(file))))
 
     async def tile_bytes(self, _request: Request) -> Response:
         """Return the file of map tiles, or the range of it that the browser asks for."""

@@ -112,9 +112,9 @@ class DeltaExporter:
         held = DeltaTable(self._address(table))
         held.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
         held = DeltaTable(self._address(table))
-        write_deltalake(
-            held, _no_rows(held), mode="append", commit_properties=_with_mark(_newest_mark(held))
-        )
+        nothing = pa.schema(held.schema().to_arrow()).empty_table()
+        marked = _with_mark(_newest_mark(held))
+        write_deltalake(held, nothing, mode="append", commit_properties=marked)
         held = DeltaTable(self._address(table))
         held.create_checkpoint()
         system, root = fs.FileSystem.from_uri(f"{self._address(table)}/_delta_log")
@@ -135,10 +135,6 @@ def _newest_mark(held: DeltaTable) -> ExportMark:
     mark = next(found, None)
     assert mark is not None  # the table was exported just now
     return mark
-
-
-def _no_rows(held: DeltaTable) -> pa.Table:
-    return pa.schema(held.schema().to_arrow()).empty_table()
 
 
 def _commented(rows: pa.RecordBatchReader, mark: ExportMark) -> pa.RecordBatchReader:

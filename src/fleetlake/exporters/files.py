@@ -59,10 +59,6 @@ class FileFormat:
     is_single: bool = False
 
 
-def _read_parquet(files: str, _: Mapping[str, str]) -> str:
-    return f"read_parquet({files})"
-
-
 def _read_geoparquet(files: str, columns: Mapping[str, str]) -> str:
     if GEOMETRY not in columns:
         return f"read_parquet({files})"
@@ -86,7 +82,9 @@ _CSV = FileFormat(
 
 FORMATS = {
     "parquet": FileFormat(
-        ending="parquet", copy="FORMAT parquet, COMPRESSION zstd", read=_read_parquet
+        ending="parquet",
+        copy="FORMAT parquet, COMPRESSION zstd",
+        read=lambda files, _: f"read_parquet({files})",
     ),
     # Version 1 is what Polars and pyarrow read, too; it has no bounding box for each row, so the
     # columns of latitude and longitude stay.

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import duckdb
@@ -184,7 +183,8 @@ def _near(stale: pa.Table) -> BooleanExpression:
     """
     filters: list[BooleanExpression] = []
     for name in stale.column_names:
-        values = [_literal(value) for value in stale[name].drop_null().unique().to_pylist()]
+        keys = stale[name].drop_null().unique().to_pylist()
+        values = [key.isoformat() if isinstance(key, date) else key for key in keys]
         either: list[BooleanExpression] = []
         if values:
             either.append(_is_in(name, values))
@@ -192,10 +192,6 @@ def _near(stale: pa.Table) -> BooleanExpression:
             either.append(_is_null(name))
         filters.append(either[0] if len(either) == 1 else Or(*either))
     return filters[0] if len(filters) == 1 else And(*filters)
-
-
-def _literal(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _without(rows: pa.Table, stale: pa.Table) -> pa.Table:

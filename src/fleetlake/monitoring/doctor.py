@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from errno import EACCES, ENOTDIR
-from functools import partial
+from functools import partial, reduce
 from importlib.metadata import version
+from operator import or_
 from pathlib import Path
 
 import duckdb
@@ -104,28 +105,15 @@ def _exposed(name: str, path: Path, inner: tuple[str, ...], umask: int) -> Itera
             command=f"chown -R $(id -u) {shlex.quote(str(path))}",
         )
         return
-    rights = excess_rights(path, umask)
-    if _can_be_entered(path):
-        rights |= _any_rights((path / part for part in inner), umask)
-    if rights:
+    can_be_entered = excess_rights(path, 0o011)  # otherwise others cannot reach its parts
+    reached = [path, *(path / part for part in inner)] if can_be_entered else [path]
+    if rights := reduce(or_, (excess_rights(one, umask) for one in reached)):
         yield Exposed(
             name=name,
             path=path,
             how=f"can be {rights_in_words(rights)} by other users",
             command=f"chmod -R {chmod_words(umask)} {shlex.quote(str(path))}",
         )
-
-
-def _any_rights(paths: Iterator[Path], umask: int) -> int:
-    rights = 0
-    for path in paths:
-        rights |= excess_rights(path, umask)
-    return rights
-
-
-def _can_be_entered(folder: Path) -> bool:
-    """Return whether other users can reach the contents of a folder."""
-    return bool(excess_rights(folder, 0o011))
 
 
 def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:

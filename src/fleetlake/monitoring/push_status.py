@@ -133,19 +133,39 @@ class PushStatus:
     journal_fault: str | None = None
 
 
+_UNCONFIRMED = f"""
+select count(*) from raw.{PUSHED.name} anti join meta.confirmations using (push_id)
+where received_at < ?
+"""
+_UNPUSHED = f"""
+select count(*) from raw.{POLLED.name} a where created_at >= ? and created_at < ? and not exists (
+    select 1 from meta.confirmations c where c.alert_id = a.{quoted(POLLED.key[0])}
+)
+"""
+_SPARED_CALLS = "select coalesce(sum(spared), 0)::bigint from meta.calls where started_at >= ?"
+_DEAD_LETTERS = "select count(*) from meta.quarantine where endpoint = ? and resolved_at is null"
+
+
 def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatus:
     """Return the status of pushed alerts in an open lake; `journal` is the journal's folder."""
     [(alerts, first, last)] = lake.rows(
         f"select count(*), min(received_at), max(received_at) from raw.{PUSHED.name}"
     )
-    return replace(
+    found = replace(
         _of_journal(journal, read_positions(lake)),
+        dead_letters=_count(lake, _DEAD_LETTERS, [PUSHED.name]),
+    )
+    if not alerts:
+        return found
+    created = [max(first, now - RECENT), now - PUSHED_WITHIN]
+    calls_since = machine_now() - RECENT  # calls have the time of this machine's clock
+    return replace(
+        found,
         alerts=alerts,
         received_at=last,
-        unconfirmed=_unconfirmed(lake, now) if alerts else 0,
-        unpushed=_unpushed(lake, first, now) if alerts else 0,
-        spared_calls=_spared_calls(lake) if alerts else 0,
-        dead_letters=_dead_letters(lake),
+        unconfirmed=_count(lake, _UNCONFIRMED, [now - CONFIRMED_WITHIN]),
+        unpushed=_count(lake, _UNPUSHED, created),
+        spared_calls=_count(lake, _SPARED_CALLS, [calls_since]),
     )
 
 
@@ -161,39 +181,8 @@ def waiting_line(pushes: PushStatus) -> Iterator[str]:
         yield f"{messages} in the journal, {size}, not in the lake yet{when}."
 
 
-def _unconfirmed(lake: Lake, now: datetime) -> int:
-    [(count,)] = lake.rows(
-        f"select count(*) from raw.{PUSHED.name} anti join meta.confirmations using (push_id) "
-        "where received_at < ?",
-        [now - CONFIRMED_WITHIN],
-    )
-    return int(count)
-
-
-def _unpushed(lake: Lake, first: datetime, now: datetime) -> int:
-    [(count,)] = lake.rows(
-        f"select count(*) from raw.{POLLED.name} a where created_at >= ? and created_at < ? "
-        "and not exists (select 1 from meta.confirmations c "
-        f"where c.alert_id = a.{quoted(POLLED.key[0])})",
-        [max(first, now - RECENT), now - PUSHED_WITHIN],
-    )
-    return int(count)
-
-
-def _spared_calls(lake: Lake) -> int:
-    """Return the calls spared in the last day of this machine's clock."""
-    [(count,)] = lake.rows(
-        "select coalesce(sum(spared), 0)::bigint from meta.calls where started_at >= ?",
-        [machine_now() - RECENT],
-    )
-    return int(count)
-
-
-def _dead_letters(lake: Lake) -> int:
-    [(count,)] = lake.rows(
-        "select count(*) from meta.quarantine where endpoint = ? and resolved_at is null",
-        [PUSHED.name],
-    )
+def _count(lake: Lake, sql: str, parameters: list[object]) -> int:
+    [(count,)] = lake.rows(sql, parameters)
     return int(count)
 
 
