@@ -20,6 +20,7 @@ from fleetsim.writing.readers import (
     WriteContext,
     flag,
     ids_of,
+    optional_object,
     read_fields,
     subject_of,
     text,
@@ -184,12 +185,6 @@ def _schedule(_context: WriteContext, name: str, value: Any) -> str | None:
     raise wrong(name, value)
 
 
-def _pooled_settings(_context: WriteContext, name: str, value: Any) -> Fields | None:
-    if value is not None and not isinstance(value, dict):
-        raise wrong(name, value)
-    return value
-
-
 _RULE_FIELDS: Final = {
     "schedule": _schedule,
     "filter_criteria": _criteria,
@@ -197,7 +192,7 @@ _RULE_FIELDS: Final = {
     "email_destinations": ids_of("users"),
     "associated_accounts": ids_of("accounts"),
     "associated_groups": ids_of("groups"),
-    "settings": _pooled_settings,
+    "settings": optional_object,
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -161,18 +162,21 @@ def text(_context: WriteContext, name: str, value: Any) -> str:
     return value
 
 
-def optional_text(_context: WriteContext, name: str, value: Any) -> str | None:
-    """Read a string or null."""
-    if value is not None and not isinstance(value, str):
-        raise wrong(name, value)
-    return value
+def _of_type(kind: type | UnionType) -> Reader:
+    """Return a reader of values of a type."""
+
+    def read(_context: WriteContext, name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise wrong(name, value)
+        return value
+
+    return read
 
 
-def flag(_context: WriteContext, name: str, value: Any) -> bool:
-    """Read true or false."""
-    if not isinstance(value, bool):
-        raise wrong(name, value)
-    return value
+flag = _of_type(bool)
+object_of = _of_type(dict)
+optional_object = _of_type(dict | None)
+optional_text = _of_type(str | None)
 
 
 def number(_context: WriteContext, name: str, value: Any) -> float:
@@ -180,13 +184,6 @@ def number(_context: WriteContext, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong(name, value)
     return float(value)
-
-
-def object_of(_context: WriteContext, name: str, value: Any) -> Fields:
-    """Read a JSON object."""
-    if not isinstance(value, dict):
-        raise wrong(name, value)
-    return value
 
 
 def relation(resource: str) -> Reader:
