@@ -1,8 +1,8 @@
 """`fleetlake records`: what is missing, was refused or removed, and a comparison by key."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -60,14 +60,12 @@ EndpointArgument = Annotated[
 MemberArgument = Annotated[str, typer.Argument(help="The member, as `columns list` shows it.")]
 
 
-@contextmanager
-def _lake(*, read_only: bool = False) -> Iterator["Lake"]:
+def _lake(*, read_only: bool = False) -> AbstractContextManager["Lake"]:
     """Open the lake: to read it, or to change what it holds."""
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
 
-    with open_lake(load_settings().lake, read_only=read_only, must_exist=not read_only) as lake:
-        yield lake
+    return open_lake(load_settings().lake, read_only=read_only, must_exist=not read_only)
 
 
 def _name(endpoint: str | None) -> str | None:

@@ -137,7 +137,7 @@ def add_rule(
 
     key = on_account(profile, act)
     console().print(
-        f"Would create a rule: {_in_words(fields)}" if dry_run else f"Rule {key} created."
+        f"Would create a rule: {json.dumps(fields)}" if dry_run else f"Rule {key} created."
     )
 
 
@@ -173,7 +173,7 @@ def change_rule(
         return found.rule_id
 
     key = on_account(profile, act)
-    said = f"Would change rule {key}: {_in_words(wanted)}" if dry_run else f"Rule {key} changed."
+    said = f"Would change rule {key}: {json.dumps(wanted)}" if dry_run else f"Rule {key} changed."
     console().print(said)
 
 
@@ -246,10 +246,6 @@ def _object(text: str) -> dict[str, Any]:
     return found
 
 
-def _in_words(fields: dict[str, Any]) -> str:
-    return json.dumps(fields)
-
-
 def _print(found: "Iterable[AlertRule]", output: OutputFormat) -> None:
     """Print all fields: as records for people, or as rows for programs."""
     is_json = output is OutputFormat.JSON
@@ -264,7 +260,7 @@ def _cell(value: object, *, is_json: bool) -> object:
     """Return a value for output; outside JSON, lists are separated by spaces."""
     if is_json or not isinstance(value, tuple | dict):
         return value
-    return _spaced(value) if isinstance(value, tuple) else _in_words(value)
+    return _spaced(value) if isinstance(value, tuple) else json.dumps(value)
 
 
 def _spaced(values: "Sequence[object]") -> str:
