@@ -2,8 +2,9 @@
    `storage` and `build` say where the tables of this build lie, and `built` what models last read.
 
    A table is written into a folder of this build's and then takes the place of the one before. An
-   incremental one with a date in its unit is partitioned by it, and later builds replace the touched
-   partitions. A build that was killed is repeated from the same snapshot, and so ends the same. #}
+   incremental one with a date in its unit is partitioned by it: later builds write the touched days
+   into folders of their own, and the table has them there from then on. So no file of an earlier build
+   is changed, and what a build that was killed still writes is in no table. #}
 
 {# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. Unless
    it `is_known` how the last build left the catalog, show it all tables: one that took its new place
@@ -31,7 +32,7 @@
         {% set name = table.schema ~ '.' ~ table.name %}
         {% do run_query('drop ' ~ ('view' if name in known_views else 'table') ~ ' if exists ' ~ name) %}
         {% do run_query('create table ' ~ name ~ " using parquet location '" ~ table.place ~ "'") %}
-        {% if table.is_partitioned %}{% do run_query('msck repair table ' ~ name) %}{% endif %}
+        {% do add_days(name, table.column, table.days, table.days | list) %}
     {% endfor %}
     {% for schema, name, sql in views if schema ~ '.' ~ name not in known %}
         {% do run_query('create or replace view ' ~ schema ~ '.' ~ name ~ ' as ' ~ sql) %}
@@ -45,19 +46,30 @@
         {% set columns = table.columns + ['`snapshot_id` bigint', '`mirror_day` string'] %}
         {% do run_query('create table ' ~ name ~ ' (' ~ columns | join(', ') ~ ') using parquet partitioned by (mirror_day) location \'' ~ table.place ~ "'") %}
     {% endif %}
-    {% set days = table.parts.keys() | list if is_lost or table.is_other else table.changed %}
-    {% for some in days | batch(200) %}
-        {% set parts %}{% for day in some %} partition (mirror_day = '{{ day }}') location '{{ table.parts[day] }}'{% endfor %}{% endset %}
-        {% do run_query('alter table ' ~ name ~ ' add if not exists' ~ parts) %}
-    {% endfor %}
-    {% if not (is_lost or table.is_other) %}
-        {% for day in days %}
-            {% do run_query('alter table ' ~ name ~ " partition (mirror_day = '" ~ day ~ "') set location '" ~ table.parts[day] ~ "'") %}
-        {% endfor %}
+    {% if is_lost or table.is_other %}
+        {% do add_days(name, 'mirror_day', table.parts, table.parts | list) %}
+    {% else %}
+        {% do move_days(name, 'mirror_day', table.parts, table.changed) %}
         {% for day in table.gone %}
             {% do run_query('alter table ' ~ name ~ " drop if exists partition (mirror_day = '" ~ day ~ "')") %}
         {% endfor %}
     {% endif %}
+{% endmacro %}
+
+{# Give a partitioned table days that it lacks, each with its folder. #}
+{% macro add_days(name, column, folders, days) %}
+    {% for some in days | batch(200) %}
+        {% set parts %}{% for day in some %} partition ({{ column }} = '{{ day }}') location '{{ folders[day] }}'{% endfor %}{% endset %}
+        {% do run_query('alter table ' ~ name ~ ' add if not exists' ~ parts) %}
+    {% endfor %}
+{% endmacro %}
+
+{# Give days of a partitioned table, which it has or lacks, another folder. #}
+{% macro move_days(name, column, folders, days) %}
+    {% do add_days(name, column, folders, days) %}
+    {% for day in days %}
+        {% do run_query('alter table ' ~ name ~ ' partition (' ~ column ~ " = '" ~ day ~ "') set location '" ~ folders[day] ~ "'") %}
+    {% endfor %}
 {% endmacro %}
 
 {# The folder of a table that this build writes. #}
@@ -90,7 +102,8 @@
 {# Write a table, and put it in the place of the one before.
 
    A partitioned table without rows has no file, so its columns are known only to the catalog. One
-   partition, of a day that nothing happens on, has a file without rows. #}
+   partition, of a day that nothing happens on, has a file without rows. It also says that this folder
+   does not just hold some days. #}
 {% macro write_table(relation, sql, partition=none) %}
     {% set new = api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__new') %}
     {% do run_query('drop table if exists ' ~ new) %}
@@ -101,13 +114,40 @@
         as {{ sql }}
     {% endcall %}
     {% if partition %}
-        {% set folder = place_of(relation) ~ '/' ~ partition ~ '=0001-02-03' %}
-        {% do run_query("insert overwrite directory '" ~ folder ~ "' using parquet " ~ no_row_of(new, partition)) %}
+        {% do write_empty_day(relation, new, partition, '0001-02-03') %}
         {% do run_query('alter table ' ~ new ~ ' add if not exists partition (' ~ partition ~ " = '0001-02-03')") %}
     {% endif %}
     {% set old = load_cached_relation(relation) %}
     {% do run_query('drop ' ~ (old.type if old else 'table') ~ ' if exists ' ~ relation) %}
     {% do run_query('alter table ' ~ new ~ ' rename to ' ~ relation) %}
+{% endmacro %}
+
+{# Write a file without rows for a day of a table, in this build's folder. #}
+{% macro write_empty_day(relation, new, partition, day) %}
+    {% set folder = place_of(relation) ~ '/' ~ partition ~ '=' ~ day %}
+    {% do run_query("insert overwrite directory '" ~ folder ~ "' using parquet " ~ no_row_of(new, partition)) %}
+{% endmacro %}
+
+{# Write days of a partitioned table, and give it them in place of its own. A day of the touched units
+   that has no row left gets a file without rows. #}
+{% macro replace_days(relation, sql, partition, touched) %}
+    {% set new = api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__new') %}
+    {% do run_query('drop table if exists ' ~ new) %}
+    {% call statement('main') %}
+        create table {{ new }} using parquet partitioned by ({{ partition }})
+        location '{{ place_of(relation) }}'
+        as {{ sql }}
+    {% endcall %}
+    {% set before, days, folders = [], [], {} %}
+    {% for row in run_query('show partitions ' ~ relation) %}{% do before.append(row[0].split('=')[1]) %}{% endfor %}
+    {% for row in run_query('show partitions ' ~ new) %}{% do days.append(row[0].split('=')[1]) %}{% endfor %}
+    {% for row in run_query('select distinct cast(' ~ partition ~ ' as string) from ' ~ touched) if row[0] in before and row[0] not in days %}
+        {% do write_empty_day(relation, new, partition, row[0]) %}
+        {% do days.append(row[0]) %}
+    {% endfor %}
+    {% for day in days %}{% do folders.update({day: place_of(relation) ~ '/' ~ partition ~ '=' ~ day}) %}{% endfor %}
+    {% do move_days(relation, partition, folders, days) %}
+    {% do run_query('drop table ' ~ new) %}
 {% endmacro %}
 
 {% materialization table, adapter="spark" %}
@@ -124,13 +164,15 @@
     {% if not is_incremental() %}
         {% do write_table(this, evaluated_once(compiled_code), day) %}
     {% else %}
-        {% set columns = adapter.get_columns_in_relation(this) | map(attribute='name') | join(', ') %}
+        {% set held = adapter.get_columns_in_relation(this) %}
+        {% set columns = held | map(attribute='name') | join(', ') %}
+        {% set typed %}{% for column in held %}cast({{ column.name }} as {{ column.dtype }}) as {{ column.name }}{{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
         {% set touched = touched_table() %}
         {% if config.get('unique_key') %}
             {% do write_table(touched_table(), evaluated_once(compiled_code)) %}
-            {% set fresh = 'select ' ~ columns ~ ' from ' ~ touched %}
+            {% set fresh = 'select ' ~ typed ~ ' from ' ~ touched %}
         {% else %}
-            {% set fresh = 'select ' ~ columns ~ ' from (' ~ evaluated_once(compiled_code) ~ ')' %}
+            {% set fresh = 'select ' ~ typed ~ ' from (' ~ evaluated_once(compiled_code) ~ ')' %}
         {% endif %}
         {% set is_same %}{% for column in unit %}kept.{{ column }} <=> touched.{{ column }}{{ '' if loop.last else ' and ' }}{% endfor %}{% endset %}
         {% set kept %}
@@ -139,19 +181,7 @@
             left anti join {{ touched }} as touched on {{ is_same }}
         {% endset %}
         {% if day %}
-            {% call statement('main') %}
-                insert overwrite {{ this }} {{ kept }} union all {{ fresh }}
-            {% endcall %}
-            {# A partition without a row left is not overwritten by that, so it is emptied; to drop it would
-               leave its files. #}
-            {% set gone %}
-                select distinct kept.{{ day }} from {{ this }} as kept
-                inner join {{ touched }} as touched on {{ is_same }}
-                where kept.built_at < {{ built_at() }}
-            {% endset %}
-            {% for row in run_query(gone) %}
-                {% do run_query('insert overwrite ' ~ this ~ ' partition (' ~ day ~ " = '" ~ row[0] ~ "') " ~ no_row_of(this, day)) %}
-            {% endfor %}
+            {% do replace_days(this, kept ~ ' union all ' ~ fresh, day, touched) %}
         {% else %}
             {% do write_table(this, kept ~ ' union all ' ~ fresh) %}
         {% endif %}

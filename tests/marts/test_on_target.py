@@ -25,7 +25,8 @@ from fleetlake.settings import Settings
 pytestmark = pytest.mark.xdist_group("marts")
 
 MART = "own_mart"
-PART = "usage_date=2026-11-02"
+WHOLE = {"0001-02-03": [], "2026-11-02": [1, 2], "2026-11-03": [3]}
+"""What a build of the whole mart writes, by day."""
 
 
 def node(status="success"):
@@ -44,17 +45,21 @@ def node(status="success"):
 def write(folder, rows):
     folder.mkdir(parents=True, exist_ok=True)
     with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT unnest({rows}) AS n) TO '{folder}/f.parquet'")
+        connection.execute(f"COPY (SELECT unnest({rows}::INT[]) AS n) TO '{folder}/f.parquet'")
 
 
 @dataclass
 class Engine:
-    """A stand-in for dbt, which writes a mart as an engine does, and keeps what it was shown."""
+    """A stand-in for dbt, which writes a mart as an engine does, and keeps what it was shown.
+
+    Builds of new rows write the `touched` days.
+    """
 
     storage: object
     status: str = "success"
     ends: bool = True
     is_mounted: bool = True
+    touched: dict = field(default_factory=dict)
     shown: list = field(default_factory=list)
 
     @property
@@ -65,12 +70,13 @@ class Engine:
         if "--args" in words:
             self.shown.append(json.loads(words[words.index("--args") + 1]))
             return DbtRun(nodes=(), tests=())
-        if not self.ends:
-            raise BuildFailed("dbt was ended by SIGKILL")
         variables = json.loads(words[words.index("--vars") + 1])
         is_new = MART not in variables["built"] or "--full-refresh" in words
-        if self.status == "success" and is_new and self.is_mounted:
-            write(self.tables / variables["build"] / PART, [1, 2])
+        if self.status == "success" and self.is_mounted:
+            for day, rows in (WHOLE if is_new else self.touched).items():
+                write(self.tables / variables["build"] / f"usage_date={day}", rows)
+        if not self.ends:
+            raise BuildFailed("dbt was ended by SIGKILL")
         return DbtRun(nodes=(node(self.status),), tests=())
 
 
@@ -114,13 +120,62 @@ def world(lake_path, tmp_path, monkeypatch):
     return World(lake_path, Engine(tmp_path / "storage"))
 
 
-def test_rows_of_a_query_that_was_stopped_are_not_taken(world):
-    world.build()
-    [version] = world.engine.tables.iterdir()
-    for left in (".spark-staging-1", ".spark-staging-1/_temporary/0/task_1"):
-        write(version / left / PART, [3])
+def days(world):
+    """Return the days that are in each of the mart's folders, the first build's first."""
+    return [
+        sorted(day.name.partition("=")[2] for day in version.glob("*=*"))
+        for version in sorted(world.engine.tables.iterdir())
+    ]
 
-    assert world.rows() == [(1,), (2,)]
+
+def test_days_that_a_build_writes_take_the_place_of_those_before(world):
+    world.build()
+    world.engine.touched = {"2026-11-03": [4], "2026-11-04": [5]}
+    world.build()
+    assert world.rows() == [(1,), (2,), (4,), (5,)]
+    assert days(world) == [["0001-02-03", "2026-11-02"], ["2026-11-03", "2026-11-04"]]
+
+    world.engine.touched = {"2026-11-03": [], "2026-11-04": [6]}
+    world.build()
+    assert world.rows() == [(1,), (2,), (6,)]
+    assert days(world) == [["0001-02-03", "2026-11-02"], ["2026-11-03", "2026-11-04"]]
+
+    world.engine.touched = {}
+    world.build()
+    [table] = world.engine.shown[-1]["made"]
+    assert world.rows() == [(1,), (2,), (6,)]
+    assert [place.split("/")[-2] for place in table["days"].values()] == [
+        version.name for version in sorted(world.engine.tables.iterdir()) for _ in range(2)
+    ]
+
+
+def test_a_build_of_the_whole_mart_takes_the_place_of_all_days(world):
+    world.build()
+    world.engine.touched = {"2026-11-04": [5]}
+    world.build()
+
+    world.build("--full-refresh")
+
+    assert world.rows() == [(1,), (2,), (3,)]
+    assert days(world) == [[*WHOLE]]
+
+
+def test_what_a_killed_build_wrote_and_its_queries_still_write_is_not_taken(world):
+    world.build()
+    world.engine.touched, world.engine.ends = {"2026-11-02": [7], "2026-11-04": [8]}, False
+    with pytest.raises(BuildFailed):
+        world.build()
+    [_, killed] = sorted(world.engine.tables.iterdir())
+
+    world.engine.touched, world.engine.ends = {"2026-11-03": [4]}, True
+    world.build()
+    assert not killed.exists()
+    write(killed / "usage_date=2026-11-02", [9])
+    assert world.rows() == [(1,), (2,), (4,)]
+
+    world.build()
+    assert world.rows() == [(1,), (2,), (4,)]
+    assert not killed.exists()
 
 
 def is_kept(world, *, is_full=False):
@@ -138,15 +193,6 @@ def test_a_build_goes_on_only_from_tables_that_are_there(world):
         build_marts(world.lake, target=world.target)
     assert not is_kept(world, is_full=True)
     assert not is_kept(world)  # as after a full build that was killed
-
-
-@pytest.mark.parametrize(("left", "kept"), [(f"_temporary/0/task_1/{PART}", True), (PART, False)])
-def test_a_table_whose_days_were_being_replaced_is_not_gone_on_from(world, left, kept):
-    world.build()
-    [version] = world.engine.tables.iterdir()
-    write(version / ".spark-staging-1" / left, [3])
-
-    assert is_kept(world) is kept
 
 
 def test_after_a_good_build_the_engines_catalog_is_known(world):
@@ -211,7 +257,7 @@ def test_what_killed_builds_left_goes_before_the_next_one_writes(world):
         world.build()
 
     assert not any(folder.exists() for folder in left)
-    assert world.rows() == [(1,), (2,)]
+    assert world.rows() == [(1,), (2,), (3,)]
 
 
 @pytest.mark.parametrize(("words", "stays"), [((), True), (("--full-refresh",), False)])
@@ -221,7 +267,8 @@ def test_the_table_of_a_model_that_was_removed_goes_with_a_full_build(world, wor
     write(folder, [3])
     with duckdb.connect(world.work / SCRATCH) as connection:
         connection.execute(
-            "INSERT INTO state.made (schema_name, name, version) VALUES ('marts', 'removed', $1)",
+            "INSERT INTO state.made (schema_name, name, versions)"
+            " VALUES ('marts', 'removed', [$1])",
             [folder.name],
         )
 
@@ -330,7 +377,7 @@ class Catalog:
 
 OURS = "Built by fleetlake in /mnt/fleet"
 MADE = [
-    {"schema": "marts", "name": name, "place": "/mnt/fleet/tables", "is_partitioned": False}
+    {"schema": "marts", "name": name, "place": "/mnt/fleet/tables", "column": "", "days": {}}
     for name in ("lost", "stays", "was_a_view")
 ]
 

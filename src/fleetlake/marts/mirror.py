@@ -9,6 +9,7 @@ one, whatever stops the process; folders that no longer count are removed after 
 """
 
 import json
+import logging
 import re
 import shutil
 import time
@@ -24,6 +25,8 @@ from fleetlake.errors import SettingsError
 from fleetlake.lake.ducklake import OpenLake, lake_uuid
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.text.quoting import literal, quoted
+
+logger = logging.getLogger(__name__)
 
 _MANIFEST = "manifest.json"
 _WHOLE = "all"
@@ -164,7 +167,15 @@ def remove_old_parts(storage: Path, mirror: Mirror) -> None:
     }
     for folder in (storage / "mirror").glob("*/*/*/mirror_version=*"):
         if str(folder.relative_to(storage)) not in kept:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that nothing reads any more; one that cannot be removed is a warning."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        logger.warning("%s is not needed any more, and still holds rows: %s", folder, error)
 
 
 def folders(name: str, table: MirroredTable) -> dict[str, str]:

@@ -31,7 +31,14 @@ from fleetlake.machine.child_environment import engine_access
 from fleetlake.marts.catalogue import marts, mirrored_tables
 from fleetlake.marts.dbt import DbtRun, NodeResult, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess
-from fleetlake.marts.mirror import Mirror, for_dbt, own_mirror, remove_old_parts, write_mirror
+from fleetlake.marts.mirror import (
+    Mirror,
+    for_dbt,
+    own_mirror,
+    remove_folder,
+    remove_old_parts,
+    write_mirror,
+)
 from fleetlake.marts.plan import SCRATCH, discard_scratch
 from fleetlake.marts.session import attach_snapshot, limit_memory
 from fleetlake.marts.spark_session import UNANSWERED
@@ -42,14 +49,15 @@ _STATE = """
 CREATE SCHEMA IF NOT EXISTS state;
 CREATE SCHEMA IF NOT EXISTS marts;
 CREATE TABLE IF NOT EXISTS state.made (
-    schema_name VARCHAR, name VARCHAR, snapshot_id BIGINT, built_at TIMESTAMPTZ, version VARCHAR
+    schema_name VARCHAR, name VARCHAR, snapshot_id BIGINT, built_at TIMESTAMPTZ, versions VARCHAR[]
 );
 CREATE TABLE IF NOT EXISTS state.views (schema_name VARCHAR, name VARCHAR, query VARCHAR);
 CREATE TABLE IF NOT EXISTS state.shown (mirror BIGINT)
 """
-"""What the target has made: the snapshot that each model read, when, and the folder of its table.
-And its views, in the order in which they were made, and the version of the mirror it was shown.
-None was if the last build did not end or a model failed: tables may then be in other folders.
+"""What the target has made: the snapshot that each model read, when, and the folders of its table.
+Of several, each has days of it, and the last that has a day counts. And its views, in the order in
+which they were made, and the version of the mirror it was shown. None was if the last build did not
+end or a model failed: tables may then be in other folders.
 """
 
 _REMEDIES = {
@@ -66,9 +74,13 @@ _STORAGES = "storages"
 
 _NO_CLUSTER = {UNANSWERED: "does not answer", "INVALID_CONNECT_URL": "has no valid address"}
 
-_MADE_TABLES = """
-SELECT 'tables/' || schema_name || '/' || name || '/' || version FROM state.made ORDER BY ALL
+_MADE_FOLDERS = """
+SELECT 'tables/' || schema_name || '/' || name || '/' || unnest(versions)
+FROM state.made ORDER BY ALL
 """
+
+_NO_DAY = "0001-02-03"
+"""The day that a build of a whole partitioned table writes, as the macro `write_table` does."""
 
 _ODD = re.compile(r"[^\w /.,:@+-]")
 _VERSION = re.compile(r"\d{8}T\d{12}")
@@ -139,17 +151,17 @@ def _folders(storage: Path) -> tuple[Path, Path]:
 def require_tables(work: Path, target: BuildTarget, *, is_full: bool) -> None:
     """Require the tables of earlier builds in a target's storage; a full build does without them.
 
-    Without them, an incremental model would keep only its new rows. If Spark's driver ended while
-    it replaced days of one, a day may be missing: everything is then built again.
-
-    Raises: BuildFailed.
+    Without them, an incremental model would keep only its new rows. Raises: BuildFailed.
     """
     if not (work / SCRATCH).exists():
         return
     try:
         with duckdb.connect(work / SCRATCH, read_only=True) as connection:
-            made = connection.execute(_MADE_TABLES).fetchall()
+            made = connection.execute(_MADE_FOLDERS).fetchall()
     except duckdb.CatalogException:  # the first build was killed before it made any
+        return
+    except duckdb.BinderException:  # noted in the form of an earlier version
+        discard_scratch(work)
         return
     folders = [target.storage / folder for (folder,) in made]
     lost = [folder for folder in folders if not folder.is_dir()]
@@ -158,17 +170,8 @@ def require_tables(work: Path, target: BuildTarget, *, is_full: bool) -> None:
             f"{target.storage} lacks tables that builds wrote there, such as {lost[0]}.",
             remedy="Mount it. If it was emptied or moved, run `fleetlake build --full`.",
         )
-    if lost or any(map(_is_half_replaced, folders)):
+    if lost:
         discard_scratch(work)
-
-
-def _is_half_replaced(folder: Path) -> bool:
-    """Return whether Spark may have removed days of a table whose new rows it then did not move.
-
-    The rows of all tasks are in `_temporary` until none of them is missing.
-    """
-    left = folder.glob(".spark-staging-*")
-    return any(not (staging / "_temporary").exists() for staging in left)
 
 
 def _lines(file: Path) -> list[str]:
@@ -293,10 +296,17 @@ class TargetBuild:
         If nothing is known to be `shown`, it is shown all of them.
         """
         tables = []
-        for schema, name, _, _, version in made:
-            place = self._place(schema, name, version)
-            table = {"schema": schema, "name": name, "place": str(place)}
-            tables.append({**table, "is_partitioned": _is_partitioned(place)})
+        for schema, name, _, _, versions in made:
+            days = self._days((schema, name), versions)
+            tables.append(
+                {
+                    "schema": schema,
+                    "name": name,
+                    "place": str(self._place(schema, name, versions[0])),
+                    "column": next((part.partition("=")[0] for part in days), ""),
+                    "days": {part.partition("=")[2]: str(place) for part, place in days.items()},
+                }
+            )
         mirrored = [*for_dbt(self.target.storage, mirror, shown)]
         arguments = {
             "mirrored": mirrored,
@@ -313,14 +323,13 @@ class TargetBuild:
 
     def _take(
         self, connection: duckdb.DuckDBPyConnection, run: DbtRun, began: datetime, version: str
-    ) -> dict[tuple[str, str], str]:
+    ) -> dict[tuple[str, str], list[str]]:
         """Note what each model has read, and make good marts visible in the scratch file.
 
-        Returns the version of each table. An incremental build of a partitioned table writes into
-        the folder of an earlier version.
+        Returns the versions of each table whose folders it needs.
         """
         kinds = {mart["name"]: _kinds(mart) for mart in marts()}
-        query = "SELECT schema_name, name, version FROM state.made"
+        query = "SELECT schema_name, name, versions FROM state.made"
         versions = {(s, name): old for s, name, old in connection.execute(query).fetchall()}
         for node in run.nodes:
             key = node.schema, node.name
@@ -331,29 +340,46 @@ class TargetBuild:
                 connection.execute("INSERT INTO state.views VALUES (?, ?, ?)", [*key, node.sql])
             if node.kind not in _TABLES or node.status not in _MADE:
                 continue
-            is_new = key not in versions or self._place(*key, version).exists()
-            versions[key] = version if is_new else versions[key]
+            versions[key] = self._versions(key, versions.get(key, []), version)
             connection.execute("DELETE FROM state.made WHERE (schema_name, name) = (?, ?)", key)
             connection.execute(
                 "INSERT INTO state.made VALUES (?, ?, ?, ?, ?)",
                 [*key, self.snapshot, began, versions[key]],
             )
             if node.schema == "marts" and node.name not in run.stale:
-                place = self._place(*key, versions[key])
-                _show(connection, node, place, kinds.get(node.name, {}))
+                days = self._days(key, versions[key])
+                places = [*days.values()] or [self._place(*key, versions[key][-1])]
+                _show(connection, node, places, kinds.get(node.name, {}))
         return versions
 
-    def _remove_old_tables(self, kept: Mapping[tuple[str, str], str], version: str) -> None:
-        """Remove the folders of tables that were replaced, and of builds that did not end."""
+    def _days(self, key: tuple[str, str], versions: Iterable[str]) -> dict[str, Path]:
+        """Return the folder of each day of a partitioned table, by its name, as `column=day`."""
+        places = (self._place(*key, version) for version in versions)
+        return {day.name: day for place in places for day in sorted(place.glob("*=*"))}
+
+    def _versions(self, key: tuple[str, str], old: list[str], new: str) -> list[str]:
+        """Return the versions of a table whose folders it needs after a build."""
+        place = self._place(*key, new)
+        if not place.exists():
+            return old or [new]
+        if not old or any(place.glob(f"*={_NO_DAY}")) or any(place.glob("*.parquet")):
+            return [new]
+        days = self._days(key, [*old, new]).values()
+        return sorted({day.parent.name for day in days})
+
+    def _remove_old_tables(self, kept: Mapping[tuple[str, str], list[str]], version: str) -> None:
+        """Remove the folders of what was replaced, and of builds that did not end."""
         for folder in (self.target.storage / "tables").glob("*/*/*"):
             schema, name, other = folder.parts[-3:]
             is_ours = _VERSION.fullmatch(other) and other <= version
-            if is_ours and other != kept.get((schema, name)):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_partitioned(place: Path) -> bool:
-    return any(place.glob("*=*"))
+            if is_ours and other not in kept.get((schema, name), []):
+                remove_folder(folder)
+        for key, versions in kept.items():
+            needed = {*self._days(key, versions).values()}
+            for other in versions:
+                for day in self._place(*key, other).glob("*=*"):
+                    if day not in needed:
+                        remove_folder(day)
 
 
 def _kinds(mart: Mapping[str, Any]) -> dict[str, str]:
@@ -362,16 +388,18 @@ def _kinds(mart: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show(
-    connection: duckdb.DuckDBPyConnection, node: NodeResult, place: Path, kinds: Mapping[str, str]
+    connection: duckdb.DuckDBPyConnection,
+    node: NodeResult,
+    places: Iterable[Path],
+    kinds: Mapping[str, str],
 ) -> None:
-    """Create a mart of the scratch file from the target's files.
+    """Create a mart of the scratch file from the target's files in some folders.
 
     A mart of units is a view, because the lake takes only the units that are new. Any other is
-    compared with the lake's row by row, and copied. A query of Spark that was stopped leaves files
-    in other folders there.
+    compared with the lake's row by row, and copied.
     """
-    found = place / ("*=*/*.parquet" if _is_partitioned(place) else "*.parquet")
-    files = f"read_parquet({literal(found)}, hive_partitioning = true)"
+    found = ", ".join(literal(place / "*.parquet") for place in places)
+    files = f"read_parquet([{found}], hive_partitioning = true)"
     name = quoted(node.name)
     columns = ", ".join(f"{quoted(c)}::{kind} AS {quoted(c)}" for c, kind in kinds.items()) or "*"
     held = connection.execute(
