@@ -147,7 +147,7 @@ def one_thread(lake: Lake) -> Iterator[None]:
     With several threads, DuckLake's flush corrupts memory about once in a few dozen runs, and the
     process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
     """
-    [(threads,)] = lake.rows("select current_setting('threads')")
+    threads = lake.number("select current_setting('threads')")
     lake.execute("set threads = 1")
     try:
         yield

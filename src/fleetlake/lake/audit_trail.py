@@ -74,15 +74,13 @@ def record_event(
 
 def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
     """Return the events at or after `since`, oldest first."""
-    found = lake.rows(
-        "select rowid, happened_at, kind, actor, account_profile, endpoint, rows, summary, details "
-        "from meta.events where happened_at >= coalesce(?, happened_at) order by rowid",
+    found = lake.named_rows(
+        "select rowid as number, happened_at, kind, actor, account_profile, endpoint, rows, "
+        "summary, details from meta.events where happened_at >= coalesce(?, happened_at) "
+        "order by rowid",
         [since],
     )
-    names = Event.__dataclass_fields__
-    return [
-        Event(**dict(zip(names, (*row, json.loads(text)), strict=True))) for *row, text in found
-    ]
+    return [Event(**row | {"details": json.loads(row["details"])}) for row in found]
 
 
 def this_user() -> str:
@@ -97,8 +95,7 @@ def this_user() -> str:
 def count_removals(lake: Lake) -> int:
     """Return how many events record removed rows: results computed from those rows are outdated."""
     kinds = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
-    [(count,)] = lake.rows(
+    return lake.number(
         "SELECT count(*) FROM meta.events WHERE kind IN (SELECT unnest(?::varchar[]))",
         [[str(kind) for kind in kinds]],
     )
-    return int(count)

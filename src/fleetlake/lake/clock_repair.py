@@ -207,13 +207,11 @@ def _newest_by_partition(lake: Lake, profile: str, endpoint: Endpoint) -> dict[s
 
 def _newest(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
     event = quoted(endpoint.event_time or "")
-    [(newest,)] = lake.rows(
+    return lake.instant(
         f"select max({event}) from raw.{quoted(endpoint.name)} "
         f"where account_profile = ? and {event} <= ?",
         [profile, latest],
     )
-    moment: datetime | None = newest
-    return moment
 
 
 def _date_versions_by_their_commits(
@@ -233,7 +231,7 @@ def _date_versions_by_their_commits(
     for (moment,) in moments:
         if moment is None or moment <= latest:
             continue
-        [(committed,)] = lake.rows(
+        committed = lake.instant(
             f"select min(_loaded_at) from {table} where account_profile = ? and valid_from = ?",
             [profile, moment],
         )

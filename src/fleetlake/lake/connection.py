@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,24 @@ class Lake:
         cursor = self.execute(sql, parameters)
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
+
+    def named_rows(self, sql: str, parameters: object = None) -> list[dict[str, Any]]:
+        """Return all rows of a query, each as its values by column. Raises: LakeError."""
+        cursor = self.execute(sql, parameters)
+        names = [column[0] for column in cursor.description or ()]
+        with lake_errors(self.path), stoppable(self._connection):
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def number(self, sql: str, parameters: object = None) -> int:
+        """Return the one number of a query, or how many rows a statement changed."""
+        [(number,)] = self.rows(sql, parameters)
+        return int(number)
+
+    def instant(self, sql: str, parameters: object = None) -> datetime | None:
+        """Return the one time of a query."""
+        [(found,)] = self.rows(sql, parameters)
+        instant: datetime | None = found
+        return instant
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.

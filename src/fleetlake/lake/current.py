@@ -142,10 +142,8 @@ def changing_since(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | N
     """Return the event time of the oldest record that may still change."""
     if endpoint.changes_until is None:
         return None
-    [(oldest,)] = lake.rows(
+    return lake.instant(
         f"select min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
         f"where {quoted(endpoint.changes_until)} is null and account_profile = ?",
         [profile],
     )
-    moment: datetime | None = oldest
-    return moment

@@ -47,7 +47,7 @@ def count_rows(lake: Lake, plan: ErasurePlan) -> dict[str, int]:
     for endpoint in ENDPOINTS.values():
         if where := condition(lake, endpoint, plan):
             name = f"raw.{endpoint.name}"
-            [(found[name],)] = lake.rows(
+            found[name] = lake.number(
                 f"select count(*) from raw.{quoted(endpoint.name)} where {where}"
             )
     return {name: rows for name, rows in found.items() if rows}
@@ -166,8 +166,8 @@ class _Erasure:
 
     def _delete(self, table: str, where: str) -> None:
         schema, name = table.split(".", 1)
-        [(rows,)] = self._lake.rows(f"delete from {schema}.{quoted(name)} where {where}")
-        self.deleted[table] += int(rows)
+        rows = self._lake.number(f"delete from {schema}.{quoted(name)} where {where}")
+        self.deleted[table] += rows
 
     def _forget_keys(self, endpoint: Endpoint) -> None:
         """Forget the keys of missing records whose rows are gone."""
@@ -182,10 +182,9 @@ class _Erasure:
         where, by = actor_condition(endpoint, self._plan), role(endpoint, "actor")
         if where and by:
             sets = ", ".join(f"{quoted(name)} = null" for name in (by.id, *by.others))
-            [(rows,)] = self._lake.rows(
+            self.redacted[f"raw.{endpoint.name}"] += self._lake.number(
                 f"update raw.{quoted(endpoint.name)} set {sets} where {where}"
             )
-            self.redacted[f"raw.{endpoint.name}"] += int(rows)
 
     def _redact(self, endpoint: Endpoint, column: Column) -> None:
         """Replace mentions in a column; each distinct text is looked at once."""
@@ -205,11 +204,10 @@ class _Erasure:
             return
         pairs = pa.table({"old": list(changes), "new": list(changes.values())})
         with self._lake.view("redactions", pairs):
-            [(rows,)] = self._lake.rows(
+            self.redacted[f"raw.{endpoint.name}"] += self._lake.number(
                 f"update {table} set {name} = r.new from redactions r "
                 f"where {table}.{name}::varchar = r.old"
             )
-        self.redacted[f"raw.{endpoint.name}"] += int(rows)
 
     def _redacted(self, text: str, column: Column, *, is_json: bool) -> str | None:
         if is_json:
@@ -226,12 +224,11 @@ class _Erasure:
                 endpoint=ENDPOINTS[name], kept_from=None, tombstones=self._tombstones
             )
             if suppression.is_erased_record(raw, partition):
-                [(count,)] = self._lake.rows(
+                self.deleted["meta.quarantine"] += self._lake.number(
                     "delete from meta.quarantine where endpoint = ? and raw = ? "
                     "and partition is not distinct from ?",
                     [name, raw, partition],
                 )
-                self.deleted["meta.quarantine"] += int(count)
 
     def _findings(self) -> None:
         """Delete steps and messages about findings of what is erased; redact other mentions."""
@@ -247,10 +244,9 @@ class _Erasure:
                 f"select distinct {name} from meta.findings where {name} is not null"
             ):
                 if (new := self._tombstones.redacted(text)) != text:
-                    [(rows,)] = self._lake.rows(
+                    self.redacted["meta.findings"] += self._lake.number(
                         f"update meta.findings set {name} = ? where {name} = ?", [new, text]
                     )
-                    self.redacted["meta.findings"] += int(rows)
 
     def _examples(self) -> None:
         """Forget examples of new members that mention what is erased."""

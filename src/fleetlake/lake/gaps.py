@@ -84,18 +84,16 @@ def forgotten_ranges(lake: Lake, endpoint: Endpoint) -> list[Interval]:
 def gaps(lake: Lake, *, only_open: bool = False) -> list[Gap]:
     """Return the recorded gaps, oldest first; `only_open` leaves out acknowledged ones."""
     where = "where acknowledged_at is null" if only_open else ""
-    found = lake.rows(
+    found = lake.named_rows(
         "select account_profile, endpoint, partition, start_at, end_at, reason, recorded_at, "
         f"acknowledged_at from meta.gaps {where} order by start_at, endpoint"
     )
-    names = Gap.__dataclass_fields__
-    return [Gap(**dict(zip(names, row, strict=True))) for row in found]
+    return [Gap(**row) for row in found]
 
 
 def acknowledge_gaps(lake: Lake) -> int:
     """Mark every open gap as known and return how many there were."""
     with commit_lock(lake.path), lake.transaction():
-        [(count,)] = lake.rows(
+        return lake.number(
             "update meta.gaps set acknowledged_at = now() where acknowledged_at is null"
         )
-    return int(count)

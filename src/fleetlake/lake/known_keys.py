@@ -225,7 +225,7 @@ class KnownKeys:
 
         Their range would then include most of what this run has yet to append.
         """
-        [(snapshot,)] = lake.rows("select id from lake.current_snapshot()")
+        snapshot = lake.number("select id from lake.current_snapshot()")
         if self._tables and snapshot != self._base + self._own:
             changed = changed_tables(lake, self._base, snapshot)
             for name in self._tables:

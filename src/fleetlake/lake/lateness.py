@@ -68,12 +68,11 @@ def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, t
 
 def found_by_sweep(lake: Lake, run_id: str, endpoint: str, *, beyond: timedelta) -> int:
     """Return how many of a run's records were later than `beyond`."""
-    [(records,)] = lake.rows(
+    return lake.number(
         "select coalesce(sum(l.records), 0) from meta.lateness l join meta.loads using (load_id) "
         "where run_id = ? and l.endpoint = ? and lateness_seconds > ?",
         [run_id, endpoint, beyond.total_seconds()],
     )
-    return int(records)
 
 
 def forget_lateness(lake: Lake) -> None:

@@ -57,7 +57,7 @@ def quarantine(
         f"times_seen = coalesce(q.times_seen, 1) + 1 from seen_rejects r where {matches}",
         [endpoint.name],
     )
-    [(added,)] = lake.rows(
+    added = lake.number(
         "insert into meta.quarantine by name select ? as account_profile, ? as endpoint, reason, "
         "raw, ? as load_id, now() as quarantined_at, partition, now() as last_seen_at, "
         "1 as times_seen, case when is_placeholder then now() end as resolved_at "
@@ -65,7 +65,7 @@ def quarantine(
         [profile, endpoint.name, load_id, endpoint.name],
     )
     lake.execute("drop table temp.seen_rejects")
-    return int(added)
+    return added
 
 
 def waiting_rejects(lake: Lake, endpoint: Endpoint, rejects: Sequence[RejectedRecord]) -> int:
@@ -74,13 +74,12 @@ def waiting_rejects(lake: Lake, endpoint: Endpoint, rejects: Sequence[RejectedRe
     if not rejects:
         return 0
     with lake.view("rejects", pa.table({"raw": [reject.raw for reject in rejects]})):
-        [(waiting,)] = lake.rows(
+        return lake.number(
             f"select count(*) from rejects r where not exists (select 1 from meta.quarantine q "
             f"where q.endpoint = ? and q.resolved_at is not null "
             f"and {_same('q.raw', endpoint)} = {_same('r.raw', endpoint)})",
             [endpoint.name],
         )
-    return int(waiting)
 
 
 def is_placeholder(endpoint: Endpoint, reject: RejectedRecord) -> bool:

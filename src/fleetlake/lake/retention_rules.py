@@ -48,13 +48,12 @@ def retention_now(lake: Lake, trust: ClockTrust, *, is_trusted: bool = False) ->
     Raises: LakeError if this machine's clock is far ahead of the newest load: a wrong clock must
     not delete everything. `is_trusted` omits this check.
     """
-    [(newest,)] = lake.rows("select max(watermark_at) from meta.watermarks")
+    newest = lake.instant("select max(watermark_at) from meta.watermarks")
     now = machine_now()
     if newest is None or (trust is ClockTrust.CHECKED and is_trusted):
         return now
     if trust is ClockTrust.SERVICE:
-        moment: datetime = newest
-        return moment
+        return newest
     if now - newest > FARTHEST_AHEAD:
         raise LakeError(
             f"This machine's clock, {now:%Y-%m-%d %H:%M} UTC, is far ahead of the newest record, "
@@ -152,13 +151,11 @@ def delete_older(lake: Lake) -> dict[str, int]:
 
 def _delete_rows(lake: Lake, endpoint: Endpoint, start: datetime) -> int:
     age = "valid_to" if endpoint.event_time is None else quoted(endpoint.event_time)
-    sql = f"delete from raw.{quoted(endpoint.name)} where {age} < ?"
-    [(rows,)] = lake.rows(sql, [start])
-    return int(rows)
+    return lake.number(f"delete from raw.{quoted(endpoint.name)} where {age} < ?", [start])
 
 
 def _delete_records(lake: Lake, name: str, start: datetime) -> int:
-    [(records,)] = lake.rows(
+    records = lake.number(
         "delete from meta.quarantine where endpoint = ? and quarantined_at < ?", [name, start]
     )
     lake.execute(
@@ -166,7 +163,7 @@ def _delete_records(lake: Lake, name: str, start: datetime) -> int:
         "where endpoint = ? and first_seen_at < ? and example is not null",
         [name, start],
     )
-    return int(records)
+    return records
 
 
 def _kept_from(now: datetime, days: int) -> datetime:

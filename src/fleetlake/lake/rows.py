@@ -197,7 +197,7 @@ def _insert(
     endpoint, order = batch.endpoint, ""
     if len(endpoint.key) > 1:
         order = f"order by {quoted(endpoint.key[0])}, {quoted(str(endpoint.event_time))}"
-    [(added,)] = lake.rows(
+    added = lake.number(
         f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE} from ({rows}) {order}",
         [batch.profile, load_id, *parameters],
     )
@@ -236,7 +236,7 @@ def _upsert(state: RunState, batch: Batch, load_id: str) -> Committed:
     endpoint, profile, table = batch.endpoint, batch.profile, f"raw.{batch.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     with _batch(lake, endpoint, batch.rows.table()):
-        [(changed,)] = lake.rows(
+        changed = lake.number(
             f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
             f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
             f"where {_same_key(endpoint)} and {_differs(endpoint)} and {is_own}",
@@ -352,7 +352,7 @@ def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts)
         return 0
     endpoint = batch.endpoint
     with lake.view("batch", changes.columns(endpoint.key)):
-        [(closed,)] = lake.rows(
+        closed = lake.number(
             f"update raw.{endpoint.name} t set valid_to = greatest(?, t.valid_from) from batch b "
             f"where t.valid_to is null and {_same_key(endpoint)}",
             [batch.seen_at],
@@ -364,21 +364,20 @@ def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts)
                 "from batch",
                 [batch.profile, load_id, batch.seen_at],
             )
-    return int(closed)
+    return closed
 
 
 def _insert_unknown(lake: Lake, batch: Batch, load_id: str) -> int:
     endpoint = batch.endpoint
     is_history = endpoint.mode is Mode.HISTORY
     known = "where valid_to is null" if is_history else ""
-    [(added,)] = lake.rows(
+    return lake.number(
         f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE}{_VALID_FROM if is_history else ''} from ({_once(endpoint)}) "
         f"anti join (select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
         f"using ({_listed(endpoint.key)})",
         [batch.profile, load_id, *([batch.seen_at] if is_history else [])],
     )
-    return int(added)
 
 
 _VALID_FROM = ", ?::timestamptz as valid_from"

@@ -112,5 +112,5 @@ def stale_marts(lake: Lake) -> list[StaleMart]:
     """Return the marts whose last build failed, by name; none if an older release made the lake."""
     if not has_meta(lake, "stale_marts"):
         return []
-    found = lake.rows("select mart, since_at from meta.stale_marts order by mart")
-    return [StaleMart(mart, since_at) for mart, since_at in found]
+    found = lake.named_rows("select mart, since_at from meta.stale_marts order by mart")
+    return [StaleMart(**row) for row in found]

@@ -71,7 +71,7 @@ class RunState:
 
     def renew(self) -> None:
         """Forget what may be outdated at the snapshot of the open transaction."""
-        [(snapshot,)] = self.lake.rows("select id from lake.current_snapshot()")
+        snapshot = self.lake.number("select id from lake.current_snapshot()")
         if snapshot != self.snapshot:
             lasting = self._parts.keys() - _CHANGED_BY_LOADS if snapshot == self._own else set()
             self._parts = {table: self._parts[table] for table in lasting}
@@ -109,7 +109,7 @@ class RunState:
 
     def note_commit(self) -> int | None:
         """Note that the run has committed; return the snapshot if it follows the renewed one."""
-        [(own,)] = self.lake.rows("select id from lake.last_committed_snapshot()")
+        own = self.lake.number("select id from lake.last_committed_snapshot()")
         self._own = own if own == (self.snapshot or 0) + 1 else None
         return self._own
 

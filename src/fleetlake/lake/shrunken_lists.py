@@ -194,9 +194,8 @@ def end_versions(lake: Lake, batch: Batch, keys: frozenset[str]) -> int:
     if not keys:
         return 0
     with lake.view("leaving", pa.table({"record_key": sorted(keys)})):
-        [(ended,)] = lake.rows(
+        return lake.number(
             f"update raw.{quoted(batch.endpoint.name)} set valid_to = greatest(?, valid_from) "
             f"where {_IS_CURRENT} and {_key(batch)} in (select record_key from leaving)",
             [batch.seen_at, batch.profile],
         )
-    return int(ended)

@@ -126,12 +126,11 @@ class _Fleet:
 
 def _listed(lake: Lake, endpoint: Endpoint, profile: str) -> int:
     """Return the number of current records of a list."""
-    [(records,)] = lake.rows(
+    return lake.number(
         f"select count(*) from raw.{endpoint.name} "
         f"where account_profile = ? and {is_current(endpoint)}",
         [profile],
     )
-    return int(records)
 
 
 def _unknown(endpoint: Endpoint) -> CallForecast:
@@ -209,11 +208,9 @@ def _expired_of(plan: LoadPlan, partition: int | None) -> Sequence[Interval]:
 def _oldest(lake: Lake, endpoint: Endpoint, profile: str) -> datetime | None:
     """Return the time of the oldest record in the lake; none is expected before it."""
     event = quoted(str(endpoint.event_time))
-    [(oldest,)] = lake.rows(
+    return lake.instant(
         f"select min({event}) from raw.{endpoint.name} where account_profile = ?", [profile]
     )
-    moment: datetime | None = oldest
-    return moment
 
 
 def _records_per_second(lake: Lake, endpoint: Endpoint, profile: str) -> float:

@@ -41,15 +41,15 @@ class Quarantined:
 
 def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
     """Return the records in quarantine, oldest first; of one endpoint, or of all."""
-    found = lake.rows(
-        "select account_profile, endpoint, coalesce(partition, ''), reason, raw, quarantined_at, "
-        "coalesce(last_seen_at, quarantined_at), coalesce(times_seen, 1) from meta.quarantine "
+    found = lake.named_rows(
+        "select account_profile, endpoint, coalesce(partition, '') as partition, reason, raw, "
+        "quarantined_at, coalesce(last_seen_at, quarantined_at) as last_seen_at, "
+        "coalesce(times_seen, 1) as times_seen from meta.quarantine "
         "where resolved_at is null and (? is null or endpoint = ?) "
         "order by quarantined_at, endpoint, raw",
         [endpoint, endpoint],
     )
-    names = Quarantined.__dataclass_fields__
-    return [Quarantined(**dict(zip(names, row, strict=True))) for row in found]
+    return [Quarantined(**row) for row in found]
 
 
 def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
@@ -71,12 +71,11 @@ def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int
 def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
     """Mark quarantined records as resolved without removing them; return how many."""
     with commit_lock(lake.path), lake.transaction():
-        [(count,)] = lake.rows(
+        return lake.number(
             "update meta.quarantine set resolved_at = now() "
             "where resolved_at is null and (? is null or endpoint = ?)",
             [endpoint, endpoint],
         )
-    return int(count)
 
 
 def _retry(lake: Lake, record: Quarantined) -> bool:

@@ -63,13 +63,12 @@ def _evidence(lake: Lake, profile: str, now: datetime) -> PushEvidence:
         _SQL["confirmed"], [profile, recent, read_until, polled_at]
     )
     window = [profile, max(first, recent), service_now - PUSHED_WITHIN]
-    [(unpushed,)] = lake.rows(_SQL["unpushed"], window)
     return PushEvidence(
         polled_at=polled_at,
         pushed_at=pushed_at,
         confirmed=confirmed,
         unconfirmed=unconfirmed,
-        unpushed=unpushed,
+        unpushed=lake.number(_SQL["unpushed"], window),
         failing=_failing(lake, profile, recent, service_now),
     )
 
@@ -77,16 +76,11 @@ def _evidence(lake: Lake, profile: str, now: datetime) -> PushEvidence:
 def _failing(lake: Lake, profile: str, recent: datetime, service_now: datetime) -> int:
     """Return how many destinations, and recent alerts about them, say that pushes fail."""
     failures = load_settings().words.either(FAILURE_ALERTS)
-    [(alerts,)] = lake.rows(_SQL["failing"], {"who": profile, "recent": recent, "types": failures})
-    states = [one.state(service_now) for one in _destinations(lake, profile)]
+    alerts = lake.number(_SQL["failing"], {"who": profile, "recent": recent, "types": failures})
+    rows = lake.named_rows(_SQL["destinations"], [profile])
+    states = [PushDestination.of_row(row).state(service_now) for row in rows]
     is_none_active = bool(states) and PushState.ACTIVE not in states
-    return int(alerts) + sum(state not in _DELIVERS for state in states) + is_none_active
-
-
-def _destinations(lake: Lake, profile: str) -> list[PushDestination]:
-    cursor = lake.execute(_SQL["destinations"], [profile])
-    names = [column[0] for column in cursor.description or ()]
-    return [PushDestination.of_row(dict(zip(names, r, strict=True))) for r in cursor.fetchall()]
+    return alerts + sum(state not in _DELIVERS for state in states) + is_none_active
 
 
 def spare_polls(

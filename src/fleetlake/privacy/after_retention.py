@@ -91,7 +91,7 @@ def _last_full_build(lake: Lake) -> datetime | None:
 
 def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:
     """Return the latest time in a table of meta, in UTC."""
-    [(moment,)] = lake.rows(f"select max({column}) from meta.{table} where {condition}")
+    moment = lake.instant(f"select max({column}) from meta.{table} where {condition}")
     return moment.astimezone(UTC) if moment else None
 
 

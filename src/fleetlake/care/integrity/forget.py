@@ -136,15 +136,14 @@ def _drop_rows(lake: Lake, table: _TableLoss) -> int:
     """Drop the lost files of a table, in the open transaction; return their rows."""
     schema, name = (quoted(part) for part in table.name.split(".", 1))
     count = f"select count(*) from {schema}.{name}"
-    [(before,)] = lake.rows(count)
+    before = lake.number(count)
     if table.is_mart:  # the next build creates it; half of a mart would be wrong
         lake.execute(f"drop table {schema}.{name}")
-        return int(before)
+        return before
     store = FileStore(lake.path)
     names = ", ".join(literal(store.url(loss.file.name)) for loss in table.losses)
     lake.execute(f"delete from {schema}.{name} where filename in ({names})")
-    [(after,)] = lake.rows(count)
-    return int(before - after)
+    return before - lake.number(count)
 
 
 def _unprove(lake: Lake, table: _TableLoss) -> None:
@@ -191,7 +190,7 @@ def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
 
 def _expire(lake: Lake, files: Sequence[ListedFile]) -> None:
     """Expire the snapshots that read lost files, and remove what is left of the files."""
-    [(newest,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
+    newest = lake.number("select max(snapshot_id) from lake.snapshots()")
     ends = {file.name: file.ended or newest for file in files}
     found = lake.rows("select snapshot_id from lake.snapshots() where snapshot_id < ?", [newest])
     lost = [

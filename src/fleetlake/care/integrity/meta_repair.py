@@ -82,11 +82,11 @@ def _missing_newest(
         return None
     event = quoted(endpoint.event_time or "")
     # Only rows that the catalog itself holds are left, so no file is read.
-    [(newest,)] = lake.rows(
+    in_catalog = lake.instant(
         f"select max({event}) from raw.{quoted(endpoint.name)} where {event} > ?",
         [in_files or BEGINNING],
     )
-    newest = newest or in_files
+    newest = in_catalog or in_files
     if newest is not None and newest >= watermark:
         return None
     shown = f"{newest:%Y-%m-%d %H:%M:%S}" if newest else "missing"
@@ -144,7 +144,7 @@ def _profiles(lake: Lake, endpoint: Endpoint) -> list[str]:
 
 def lower_watermark(lake: Lake, endpoint: Endpoint) -> None:
     """Move a stream's watermarks back to its newest row, in the open transaction."""
-    [(newest,)] = lake.rows(
+    newest = lake.instant(
         f"select max({quoted(endpoint.event_time or '')}) from raw.{quoted(endpoint.name)}"
     )
     lake.execute(_SQL["lower_watermark"], {"newest": newest, "endpoint": endpoint.name})

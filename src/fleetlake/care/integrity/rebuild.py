@@ -236,7 +236,7 @@ def _without_old_rows(
         prepare_retention(new, days, trust=trust)
     rows = dict(rebuilt.rows)
     for name in delete_older(new):
-        [(rows[name],)] = new.rows(f"select count(*) from raw.{quoted(name)}")
+        rows[name] = new.number(f"select count(*) from raw.{quoted(name)}")
     return replace(rebuilt, rows=rows)
 
 
@@ -253,8 +253,7 @@ def _copy(new: Lake, table: str, paths: Sequence[str], chosen: str) -> int:
     names = [column for column, _ in found if column in held]
     listed = ", ".join(f"{quoted(column)}::{held[column]} as {quoted(column)}" for column in names)
     new.execute(f"create or replace temp view found as select {listed} from {source}")
-    [(count,)] = new.rows(f"insert into {schema}.{name} by name {chosen}")
-    return int(count)
+    return new.number(f"insert into {schema}.{name} by name {chosen}")
 
 
 def _latest(columns: Sequence[str], finished_in: str) -> str:

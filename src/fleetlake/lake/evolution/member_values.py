@@ -100,11 +100,10 @@ def move_values(lake: Lake, endpoint: Endpoint, column: Column) -> int:
         if not moved.num_rows:
             continue
         with lake.view("moved", moved):
-            [(rows,)] = lake.rows(
+            filled += lake.number(
                 f"update {table} r set {name} = m.value, {EXTRA} = m.extra "
                 f"from moved m where r.{EXTRA}::varchar = m.text"
             )
-        filled += rows
     return filled
 
 
@@ -119,11 +118,10 @@ def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     returned = 0
     for start in range(0, pairs.num_rows, TEXTS_AT_ONCE):
         with lake.view("moved", _put_back(column, pairs.slice(start, TEXTS_AT_ONCE))):
-            [(rows,)] = lake.rows(
+            returned += lake.number(
                 f"update {table} r set {EXTRA} = m.extra, {name} = null from moved m "
                 f"where r.{EXTRA}::varchar is not distinct from m.text and {as_value} = m.value"
             )
-        returned += rows
     lake.execute(f"alter table {table} drop column {name}")
     return returned
 

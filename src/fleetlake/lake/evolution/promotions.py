@@ -68,14 +68,11 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
 
 def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     """Return the promotions of one endpoint or of all, oldest first."""
-    found = lake.rows(
+    found = lake.named_rows(
         "select endpoint, member, kind, promoted_at, column_name from meta.promoted "
         "order by promoted_at"
     )
-    every = [
-        Promotion(endpoint=of, member=member, kind=Kind(kind), promoted_at=at, column_name=name)
-        for of, member, kind, at, name in found
-    ]
+    every = [Promotion(**row | {"kind": Kind(row["kind"])}) for row in found]
     return [one for one in every if endpoint in (None, one.endpoint)]
 
 

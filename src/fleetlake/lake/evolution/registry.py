@@ -157,10 +157,9 @@ def fill_never_held(
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
     for column in new_columns:
         name = quoted(column.name)
-        [(rows,)] = lake.rows(
+        filled += lake.number(
             f"update raw.{quoted(endpoint.name)} t set {name} = b.{name} from batch b "
             f"where t.valid_to is null and {same} and t.{name} is null "
             f"and b.{name} is not null and {is_own}"
         )
-        filled += rows
     return filled
