@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -58,54 +58,40 @@ class BodyReader:
         megabytes = most_bytes / 2**20
         self._seconds = SECONDS + SECONDS_PER_MEGABYTE * megabytes if seconds is None else seconds
 
-    @contextmanager
-    def holding(self) -> Iterator["HeldBody"]:
-        """Count a body as held in memory until the end of the block."""
-        body = HeldBody(self)
+    @asynccontextmanager
+    async def body_of(self, request: Request) -> AsyncIterator[bytes]:
+        """Give the whole body of a request, which counts as held until the end of the block.
+
+        Raises: Refused, also if all requests together hold too many bytes.
+        """
+        chunks: list[bytes] = []
         try:
-            yield body
+            await self._read(request, chunks)
+            chunks[:] = [b"".join(chunks)]
+            yield chunks[0]
         finally:
-            self.held -= body.size
+            self.held -= sum(map(len, chunks))
 
-    def hold(self, size: int) -> None:
-        """Count bytes as held. Raises: Refused if there are too many."""
-        if self.held + size > self._held_limit:
-            raise Refused(PushRefusal.OVERLOADED, "too many messages at once")
-        self.held += size
-
-    async def read(self, request: Request, body: "HeldBody") -> bytes:
-        """Return the whole body of a request. Raises: Refused."""
+    async def _read(self, request: Request, chunks: list[bytes]) -> None:
+        """Add all parts of a body, and count each as held. Raises: Refused."""
+        size = 0
+        too_large = Refused(PushRefusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
         if _announced(request) > self._most_bytes:
-            raise Refused(PushRefusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
+            raise too_large
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._joined(request, body)
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > self._most_bytes:
+                        raise too_large
+                    if self.held + len(chunk) > self._held_limit:
+                        raise Refused(PushRefusal.OVERLOADED, "too many messages at once")
+                    self.held += len(chunk)
+                    chunks.append(chunk)
         except TimeoutError:
             raise Refused(PushRefusal.TOO_SLOW, "the body took too long") from None
         except ClientDisconnect:
             raise Refused(PushRefusal.INCOMPLETE, "the body is incomplete") from None
-
-    async def _joined(self, request: Request, body: "HeldBody") -> bytes:
-        chunks = []
-        async for chunk in request.stream():
-            if body.size + len(chunk) > self._most_bytes:
-                raise Refused(PushRefusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
-            body.add(len(chunk))
-            chunks.append(chunk)
-        return b"".join(chunks)
-
-
-class HeldBody:
-    """The part of one body that is in memory."""
-
-    def __init__(self, reader: BodyReader) -> None:
-        self._reader = reader
-        self.size = 0
-
-    def add(self, size: int) -> None:
-        """Count more bytes. Raises: Refused if all requests together hold too many."""
-        self._reader.hold(size)
-        self.size += size
 
 
 def _announced(request: Request) -> int:
@@ -239,8 +225,7 @@ class Intake:
                 PushRefusal.HEADERS_TOO_LARGE, f"more than {HEADER_BYTES} bytes of headers"
             )
         signature = self.secrets.signature_in(headers)
-        with self.bodies.holding() as held:
-            body = await self.bodies.read(request, held)
+        async with self.bodies.body_of(request) as body:
             self.secrets.require_signed(body, signature)
             if signature.digest in self.recent:
                 self.counts.repeated.inc()
@@ -264,10 +249,9 @@ class Intake:
 def open_intake(settings: Settings) -> Intake:
     """Return an intake for these settings. Raises: SettingsError, LakeError."""
     counts = IntakeCounts()
-    secrets = PushSecrets(settings)
     return Intake(
+        secrets=PushSecrets(settings),
         journal=open_journal(settings.push_journal, on_flush=counts.flushes.observe),
-        secrets=secrets,
         sources=settings.push_sources,
         bodies=BodyReader(settings.push_megabytes * 2**20),
         counts=counts,
