@@ -25,8 +25,11 @@ was sent again: its confirmation names no record.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -71,16 +74,8 @@ _NAMES["unconfirmed"] = _WRITTEN["unconfirmed"].format(**_NAMES)
 _SQL = {name: sql.format(**_NAMES) for name, sql in _WRITTEN.items()}
 
 
-@dataclass(frozen=True)
-class _Span:
-    """The times between which both rows of any new pair are."""
-
-    low: datetime
-    high: datetime
-
-    @property
-    def parameters(self) -> dict[str, datetime]:
-        return {"low": self.low, "high": self.high}
+_Span = dict[str, datetime]
+"""The times `low` and `high` between which both rows of any new pair are."""
 
 
 def confirm(
@@ -111,7 +106,7 @@ def confirm_all(lake: Lake) -> None:
         f"from raw.{PUSHED.name}"
     )
     if low is not None:
-        _confirm(lake, _Span(_shifted(low, -_MARGIN), _shifted(high, _MARGIN)))
+        _confirm(lake, _with_margin(low, high))
 
 
 def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:
@@ -140,7 +135,7 @@ def _span_of(proven: Mapping[str, Sequence[Interval]], rows: RowParts | None) ->
     if not given:
         return None
     low, high = min(low for low, _ in given), max(high for _, high in given)
-    return _Span(_shifted(low, -_MARGIN), _shifted(high, _MARGIN))
+    return _with_margin(low, high)
 
 
 def _bounds(instants: pa.ChunkedArray) -> tuple[datetime, datetime] | None:
@@ -151,30 +146,29 @@ def _bounds(instants: pa.ChunkedArray) -> tuple[datetime, datetime] | None:
     return (min(given), max(given)) if given else None
 
 
-def _shifted(moment: datetime, by: timedelta) -> datetime:
-    try:
-        return moment + by
-    except OverflowError:
-        return moment
+def _with_margin(low: datetime, high: datetime) -> _Span:
+    span = {"low": low, "high": high}
+    for name, margin in (("low", -_MARGIN), ("high", _MARGIN)):
+        with suppress(OverflowError):
+            span[name] += margin
+    return span
 
 
 def _has_pushes(lake: Lake, span: _Span) -> bool:
     found = lake.rows(
-        f"select 1 from raw.{PUSHED.name} where alerted_at between $low and $high limit 1",
-        span.parameters,
+        f"select 1 from raw.{PUSHED.name} where alerted_at between $low and $high limit 1", span
     )
     return bool(found)
 
 
 def _confirm(lake: Lake, span: _Span) -> None:
-    lake.execute(_SQL["confirm_by_id"], span.parameters)
-    alike = lake.rows(_SQL["alike"], span.parameters)
-    if alike:
+    lake.execute(_SQL["confirm_by_id"], span)
+    if alike := lake.rows(_SQL["alike"], span):
         _confirm_by_content(lake, span, alike)
     _confirm_untimed(lake, span)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class _Event:
     """One row of either kind; `partner` is what a push was paired with before."""
 
@@ -190,8 +184,8 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
     """Pair again all look-alikes of these devices and types."""
     devices, types = (list(column) for column in zip(*alike, strict=True))
     with lake.view("alike", pa.table({"device": devices, "type": types})):
-        pushes = _by_content(lake.rows(_SQL["pushes"], span.parameters))
-        polled = _by_content(lake.rows(_SQL["polled"], span.parameters))
+        pushes = _by_content(lake.rows(_SQL["pushes"], span))
+        polled = _by_content(lake.rows(_SQL["polled"], span))
     before = {event.id: event.partner for events in pushes.values() for event in events}
     after = {
         push: alert
@@ -210,7 +204,7 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
 def _add(lake: Lake, span: _Span, found: Mapping[str, str | None]) -> None:
     alerts = pa.array(found.values(), pa.string())
     with lake.view("pairs", pa.table({"push_id": [*found], "alert_id": alerts})):
-        lake.execute(_SQL["add"], span.parameters)
+        lake.execute(_SQL["add"], span)
 
 
 def _by_content(rows: Iterable[tuple[Any, ...]]) -> Mapping[Content, list[_Event]]:
@@ -218,11 +212,8 @@ def _by_content(rows: Iterable[tuple[Any, ...]]) -> Mapping[Content, list[_Event
     found: dict[Content, list[_Event]] = defaultdict(list)
     for id_, partner, at, device, type_, text, info in rows:
         found[device, type_, text, _sorted(info)].append(_Event(at, id_, partner))
-    return {content: sorted(events, key=_order) for content, events in found.items()}
-
-
-def _order(event: _Event) -> tuple[datetime, str]:
-    return event.at, event.id
+    order = attrgetter("at", "id")
+    return {content: sorted(events, key=order) for content, events in found.items()}
 
 
 def _sorted(info: str | None) -> bytes | None:
@@ -293,13 +284,9 @@ def _confirm_untimed(lake: Lake, span: _Span) -> None:
 
 def _untimed(lake: Lake, span: _Span) -> list[_Untimed]:
     """Return the unconfirmed pushes without a time, in the order in which they arrived."""
-    rows = lake.rows(_SQL["untimed"], span.parameters)
+    rows = lake.rows(_SQL["untimed"], span)
     read = {
-        profile: [
-            interval
-            for intervals in proven_intervals(lake, profile, POLLED).values()
-            for interval in intervals
-        ]
+        profile: [*chain.from_iterable(proven_intervals(lake, profile, POLLED).values())]
         for profile in {row[2] for row in rows}
     }
     return [
