@@ -24,9 +24,10 @@ from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals, set_watermarks
 from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.support.processes import command, environment
+from tests.support.streams import read_until
 from tests.test_guard import REFUSED
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -41,7 +42,7 @@ def lake(module_lake):
     """Return the folder of a lake of two devices, alerts with a lost day, and failovers."""
     with open_lake(module_lake) as opened:
         for name in ("alerts", "routers", "net_devices"):
-            set_watermarks(opened, [StreamWatermark(profile="default", endpoint=name, newest=NOW)])
+            set_watermarks(opened, [read_until(name, NOW)])
         add_intervals(opened, "default", ENDPOINTS["alerts"], {"": [Interval(BEGINNING, NOW)]})
         opened.execute(
             "insert into raw.routers by name select 7 as id, 'old name' as name, 'S1' as"

@@ -21,7 +21,7 @@ from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.clock_repair import repair_clock_claims
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import StreamWatermark, replace_intervals, set_watermarks
+from fleetlake.lake.watermarks import replace_intervals, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval
@@ -29,6 +29,7 @@ from fleetlake.service.clock import REFUSED_SKEW, Clock, provable_until
 from fleetlake.settings import ClockTrust, Settings
 from tests.support.cases import use_rows
 from tests.support.sim import NOW, Sim
+from tests.support.streams import read_until
 
 HOUR = timedelta(hours=1)
 STREAMS = ("alerts", "activity_logs", "net_device_usage_samples")
@@ -239,7 +240,7 @@ def test_a_lateness_measured_in_the_future_is_revoked_with_the_rest(lake_path: P
     ahead, times = NOW + 40 * HOUR, "values (?, ?, 600, 1, ?), (?, ?, 600, 1, ?)"
     of_alerts = ["default", "alerts"]
     with open_lake(lake_path) as lake:
-        set_watermarks(lake, [StreamWatermark(profile="default", endpoint="alerts", newest=ahead)])
+        set_watermarks(lake, [read_until("alerts", ahead)])
         lake.execute(
             "insert into meta.lateness (account_profile, endpoint, lateness_seconds, records, "
             f"measured_at) {times}",
@@ -257,7 +258,7 @@ def test_devices_that_were_read_too_far_are_read_again_from_the_earliest_sure_ti
     with open_lake(lake_path) as lake, lake.transaction():
         proven = {str(hours): [Interval(NOW - hours * HOUR, ahead)] for hours in (1, 9, 5)}
         replace_intervals(lake, "default", usage, proven)
-        marks = [StreamWatermark(profile="default", endpoint=usage.name, newest=ahead)]
+        marks = [read_until(usage.name, ahead)]
         set_watermarks(lake, marks)
 
     with open_lake(lake_path) as lake:

@@ -18,11 +18,12 @@ from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
-from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals, set_watermarks
 from fleetlake.marts import sql_project
 from fleetlake.planning.intervals import Interval
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import Settings
+from tests.support.streams import read_until
 from tests.test_source_commit import git
 from tools import contract_changes
 from tools.contract_changes import breaking, released, unnamed, users
@@ -41,7 +42,7 @@ def settings(module_lake, tmp_path_factory):
     """
     now = datetime.now(UTC)
     with open_lake(module_lake) as lake:
-        mark = StreamWatermark(profile="default", endpoint="alerts", newest=now - 2 * HOUR)
+        mark = read_until("alerts", now - 2 * HOUR)
         set_watermarks(lake, [mark])
         proven = [Interval(now - 9 * DAY, now - 5 * DAY), Interval(now - 4 * DAY, now - 2 * HOUR)]
         add_intervals(lake, "default", ENDPOINTS["alerts"], {"": proven})

@@ -14,10 +14,11 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.guard import Reads, close_off, tables_read
-from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals, set_watermarks
 from fleetlake.monitoring.proof import prove
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.publishing.publish import publish
+from tests.support.streams import read_until
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -29,7 +30,7 @@ def shared(module_lake):
     """Return an open lake of three streams that were loaded an hour ago, for reading."""
     with open_lake(module_lake) as opened:
         for name in LOADED:
-            mark = StreamWatermark(profile="default", endpoint=name, newest=NOW - HOUR)
+            mark = read_until(name, NOW - HOUR)
             set_watermarks(opened, [mark])
         prove_range(opened, "alerts", Interval(BEGINNING, NOW - HOUR))
         prove_range(opened, "historical_locations", Interval(BEGINNING, NOW - HOUR), "1")

@@ -16,14 +16,14 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.run_log import StaleMart
-from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals, set_watermarks
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.monitoring.streams import StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust
 from tests.support.cases import REQUESTED
-from tests.support.streams import GAP, GOOD, NOW
+from tests.support.streams import GAP, GOOD, NOW, read_until
 
 LOST = replace(GAP, account_profile="west")
 EXPIRING = forecast(
@@ -186,8 +186,8 @@ def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake
     add_intervals(lake, "default", endpoint, complete)
     add_intervals(lake, "west", endpoint, of_others)
     marks = [
-        StreamWatermark(profile="default", endpoint=endpoint.name, newest=NOW - timedelta(hours=2)),
-        StreamWatermark(profile="west", endpoint=endpoint.name, newest=NOW),
+        read_until(endpoint.name, NOW - timedelta(hours=2)),
+        read_until(endpoint.name, NOW, profile="west"),
     ]
     set_watermarks(lake, marks)
 
@@ -206,7 +206,7 @@ def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake
 def test_a_stream_with_few_records_has_a_forecast(lake: Lake, seconds_before: list[float]) -> None:
     endpoint = ENDPOINTS["activity_logs"]
     add_intervals(lake, "default", endpoint, {"": [Interval(NOW - timedelta(days=2), NOW)]})
-    set_watermarks(lake, [StreamWatermark(profile="default", endpoint=endpoint.name, newest=NOW)])
+    set_watermarks(lake, [read_until(endpoint.name, NOW)])
     for seconds in seconds_before:
         lake.execute(
             "insert into raw.activity_logs by name select 'default' as account_profile, "
@@ -225,7 +225,7 @@ def test_a_stream_with_few_records_has_a_forecast(lake: Lake, seconds_before: li
 def test_each_account_has_its_own_counts_of_what_waits(lake: Lake) -> None:
     set_watermarks(
         lake,
-        [StreamWatermark(profile=p, endpoint="alerts", newest=NOW) for p in ("default", "west")],
+        [read_until("alerts", NOW, profile=p) for p in ("default", "west")],
     )
     one_account = "'west' as account_profile, 'alerts' as endpoint"
     lake.execute(
@@ -258,7 +258,7 @@ def test_status_uses_this_machines_clock_unless_the_services_is_trusted(
     monkeypatch.setattr("fleetlake.monitoring.streams.machine_now", lambda: NOW)
 
     with open_lake(lake_path) as lake:
-        set_watermarks(lake, [StreamWatermark(profile="default", endpoint="alerts", newest=ahead)])
+        set_watermarks(lake, [read_until("alerts", ahead)])
 
         assert lake_now(lake, ClockTrust.CHECKED) == NOW
         assert lake_now(lake, ClockTrust.SERVICE) == ahead

@@ -1,8 +1,10 @@
-"""A healthy stream and a lost range of it, for tests of status messages."""
+"""A healthy stream and a lost range of it, for tests of status messages; proofs of loads."""
 
 from datetime import UTC, datetime, timedelta
 
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake.gaps import Gap
+from fleetlake.lake.loads import Proof, StreamProof
 from fleetlake.monitoring.streams import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 
@@ -31,3 +33,8 @@ GAP = Gap(
     recorded_at=NOW,
     acknowledged_at=None,
 )
+
+
+def read_until(endpoint: str, newest: datetime, *, profile: str = "default") -> StreamProof:
+    """Return what a load without new rows proves whose newest record has this time."""
+    return StreamProof(ENDPOINTS[endpoint], profile, Proof(newest=newest))

@@ -17,7 +17,7 @@ from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, RowParts, Str
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_last_reads, set_watermarks
+from fleetlake.lake.watermarks import add_intervals, set_last_reads, set_watermarks
 from fleetlake.planning.intervals import Interval
 
 
@@ -141,19 +141,8 @@ def _write_proofs(
 
 def _mark(state: RunState, proofs: Sequence[StreamProof]) -> None:
     """Write how far streams were read, in the open transaction."""
-    marks = [
-        StreamWatermark(
-            profile=one.profile,
-            endpoint=one.endpoint.name,
-            newest=one.proof.newest,
-            load_id=one.load_id,
-            held=one.proof.held,
-        )
-        for one in proofs
-    ]
-    set_watermarks(state.lake, marks)
-    ends = [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
-    set_last_reads(state.lake, ends)
+    set_watermarks(state.lake, proofs)
+    set_last_reads(state.lake, proofs)
     state.forget("meta.watermarks")
     state.forget("meta.reads")
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -12,6 +12,9 @@ from fleetlake.lake.locks import commit_lock
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.text.quoting import literal
 from fleetlake.text.tables_beside import statements_beside
+
+if TYPE_CHECKING:  # it imports pyarrow, which those who only read need not
+    from fleetlake.lake.loads import StreamProof
 
 WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
@@ -167,38 +170,25 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
         add_intervals(lake, profile, endpoint, left)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamWatermark:
-    """How far a load advanced its stream.
-
-    `newest` is the newest event time; `load_id` is None if the load had no new rows. `held` is the
-    list that was read.
-    """
-
-    profile: str
-    endpoint: str
-    newest: datetime | None
-    load_id: str | None = None
-    held: HeldList | None = None
-
-
-def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
+def set_watermarks(lake: Lake, proofs: Sequence["StreamProof"]) -> None:
     """Advance the streams' watermarks in the open transaction; none moves back."""
-    if not marks:
+    if not proofs:
         return
     import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
 
+    newest = [one.proof.newest for one in proofs]
+    held = [one.proof.held for one in proofs]
     members = {
-        "account_profile": [mark.profile for mark in marks],
-        "endpoint": [mark.endpoint for mark in marks],
-        "load_id": pa.array([mark.load_id for mark in marks], pa.string()),
-        "watermark_at": pa.array([mark.newest for mark in marks], pa.timestamp("us", tz="UTC")),
-        "list_digest": pa.array([m.held and m.held.digest for m in marks], pa.string()),
-        "list_snapshot": pa.array([m.held and m.held.snapshot for m in marks], pa.int64()),
+        "account_profile": [one.profile for one in proofs],
+        "endpoint": [one.endpoint.name for one in proofs],
+        "load_id": pa.array([one.load_id for one in proofs], pa.string()),
+        "watermark_at": pa.array(newest, pa.timestamp("us", tz="UTC")),
+        "list_digest": pa.array([one and one.digest for one in held], pa.string()),
+        "list_snapshot": pa.array([one and one.snapshot for one in held], pa.int64()),
     }
     with lake.view("marks", pa.table(members)):
-        [(updated,)] = lake.rows(_SQL["advance"])
-        if len(marks) > 1 or not updated:
+        updated = lake.number(_SQL["advance"])
+        if len(proofs) > 1 or not updated:
             lake.execute(_SQL["add"])
 
 
@@ -314,8 +304,9 @@ def all_reads(lake: Lake, profile: str) -> list[ReadRow]:
     return [ReadRow(*row) for row in found]
 
 
-def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> None:
-    """Record finished reads by profile and endpoint, in the open transaction."""
+def set_last_reads(lake: Lake, proofs: Sequence["StreamProof"]) -> None:
+    """Record the reads that have finished, in the open transaction."""
+    reads = [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
     if not reads:
         return
     import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
