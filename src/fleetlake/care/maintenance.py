@@ -80,29 +80,24 @@ def maintain(
             drop_other_rules(lake, days)
             deleted = delete_older(lake)
         emptied = sorted(kept_from(lake).keys() & ENDPOINTS.keys())
-        shrunk = shrink_files(lake, keep=keep, emptied=emptied)
+        before, expired, removed = shrink_files(lake, keep=keep, emptied=emptied)
         keep_checksums(lake)
     return Maintained(
-        files_written=shrunk.files_before - found,
-        files_before=shrunk.files_before,
+        files_written=before - found,
+        files_before=before,
         files_after=_files(lake),
-        snapshots_expired=shrunk.snapshots_expired,
-        files_removed=shrunk.files_removed,
+        snapshots_expired=expired,
+        files_removed=removed,
         rows_deleted=deleted,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shrunk:
-    """What DuckLake's steps did: files before they were merged, snapshots and files removed."""
-
-    files_before: int
-    snapshots_expired: int
-    files_removed: int
-
-
-def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) -> Shrunk:
+def shrink_files(
+    lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()
+) -> tuple[int, int, int]:
     """Merge and rewrite files, then remove what no snapshot of the last `keep` needs.
+
+    Returns the files before they were merged, the snapshots expired, and the files removed.
 
     A file is rewritten once it has lost many rows. In the raw tables `emptied`, which have
     retention rules, any lost row is enough, because its bytes must go too; and so it is in a table
@@ -126,7 +121,7 @@ def shrink_files(lake: Lake, *, keep: timedelta, emptied: Iterable[str] = ()) ->
         expired = ducklake.expire_older(lake, keep) + expire_between_hours(lake)
     flush_files(lake.path)  # the catalog must forget a file before the disk does
     removed = ducklake.remove_unused_files(lake) + ducklake.remove_strays(lake, OLDEST_STRAY)
-    return Shrunk(files_before=before, snapshots_expired=expired, files_removed=removed)
+    return before, expired, removed
 
 
 def _refuse_changed_files(lake: Lake) -> None:

@@ -23,7 +23,7 @@ from fleetlake.loading.ingest import endpoints_to_read
 from fleetlake.loading.load_plan import LoadPlan, plan_load
 from fleetlake.loading.run import Scope
 from fleetlake.planning.intervals import Interval, subtract
-from fleetlake.reading.windows import Span, spans_of
+from fleetlake.reading.windows import spans_of
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import quoted
 
@@ -48,9 +48,9 @@ class CallForecast:
     """
 
     endpoint: str
-    unread: timedelta | None
-    records: int | None
-    calls: int | None
+    unread: timedelta | None = None
+    records: int | None = None
+    calls: int | None = None
 
 
 def plan_ingest(
@@ -63,7 +63,7 @@ def plan_ingest(
     """
     endpoints = endpoints_to_read(settings, names)
     if not has_lake(settings.lake):
-        return [_unknown(endpoint) for endpoint in endpoints]
+        return [CallForecast(endpoint=endpoint.name) for endpoint in endpoints]
     scope = Scope(since=since, freshness=freshness_of(settings.freshness))
     with open_lake(settings.lake, read_only=True) as lake:
         state = RunState(lake, settings.profile)
@@ -87,7 +87,6 @@ def plan_fleet(
             CallForecast(
                 endpoint=endpoint.name,
                 unread=freshness.get(endpoint.name),
-                records=None,
                 calls=fleet.calls(endpoint, freshness.get(endpoint.name, _HOUR)),
             )
             for endpoint in endpoints
@@ -133,13 +132,9 @@ def _listed(lake: Lake, endpoint: Endpoint, profile: str) -> int:
     )
 
 
-def _unknown(endpoint: Endpoint) -> CallForecast:
-    return CallForecast(endpoint=endpoint.name, unread=None, records=None, calls=None)
-
-
 def _forecast(state: RunState, endpoint: Endpoint, *, now: datetime, scope: Scope) -> CallForecast:
     if state.watermark(endpoint) is None:
-        return _unknown(endpoint)
+        return CallForecast(endpoint=endpoint.name)
     if endpoint.is_snapshot:
         return _forecast_list(state.lake, endpoint, state.profile)
     plan = plan_load(state, endpoint, now=now, scope=scope)
@@ -154,7 +149,7 @@ def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast
         ids = len(fan_out_ids(lake, profile, endpoint))
         requests = math.ceil(ids / endpoint.fan_out.ids_per_call)
     calls = max(requests, math.ceil(records / endpoint.page_size))
-    return CallForecast(endpoint=endpoint.name, unread=None, records=records, calls=calls)
+    return CallForecast(endpoint=endpoint.name, records=records, calls=calls)
 
 
 def _forecast_events(
@@ -167,7 +162,8 @@ def _forecast_events(
     ids = max(1, sum(len(span.partitions) for span in spans))
     records = calls = 0.0
     for span in spans:
-        expected = density * _seconds(span) * max(1, len(span.partitions)) / ids
+        seconds = (span.interval.end - span.interval.start).total_seconds()
+        expected = density * seconds * max(1, len(span.partitions)) / ids
         records += expected
         calls += max(1, math.ceil(expected / endpoint.page_size))
     calls += len(spans_of(endpoint, _expired(plan)))  # each is requested once before it expires
@@ -178,10 +174,6 @@ def _forecast_events(
         records=round(records),
         calls=round(calls),
     )
-
-
-def _seconds(span: Span) -> float:
-    return (span.interval.end - span.interval.start).total_seconds()
 
 
 def _held_by_service(plan: LoadPlan, oldest: datetime) -> list[tuple[int | None, Interval]]:

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -101,9 +102,11 @@ def rebuild_catalog(
     require_rules(days or {})
     lake = _require_lost(address)
     with all_locks(lake, patience), _work_folder(lake) as work:
-        found = FileStore(lake).stored()
+        store = FileStore(lake)
+        found = store.stored()
         names = sorted(n for n in found if n.endswith(".parquet") and not n.endswith(DELETES))
-        readable = dict(zip(names, each_of(names, _Readable(lake)), strict=True))
+        is_readable = each_of(names, partial(_is_readable, store))
+        readable = dict(zip(names, is_readable, strict=True))
         with _new_lake(work) as new:
             tables.create_missing(new)
             with new.transaction():
@@ -156,23 +159,18 @@ def _new_lake(work: Path) -> Iterator[Lake]:
         connection.close()
 
 
-class _Readable:
-    """Says whether a file of a lake can be read to its end."""
-
-    def __init__(self, lake: Path) -> None:
-        self._store = FileStore(lake)
-
-    def __call__(self, name: str) -> bool:
-        try:
-            with pq.ParquetFile(self._store.path(name)) as opened:
-                if is_stand_in(opened.metadata):
-                    return False
-                for group in range(opened.metadata.num_row_groups):
-                    opened.read_row_group(group).validate(full=True)
-        except (OSError, pa.ArrowException) as error:
-            refuse_io_fault(error)
-            return False
-        return True
+def _is_readable(store: FileStore, name: str) -> bool:
+    """Return whether a file of a lake can be read to its end."""
+    try:
+        with pq.ParquetFile(store.path(name)) as opened:
+            if is_stand_in(opened.metadata):
+                return False
+            for group in range(opened.metadata.num_row_groups):
+                opened.read_row_group(group).validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        refuse_io_fault(error)
+        return False
+    return True
 
 
 def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
