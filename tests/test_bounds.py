@@ -13,7 +13,7 @@ import pytest
 import stamina
 
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
-from fleetlake.service.bodies import REFUSAL_BYTES, Bounds, whole_answer
+from fleetlake.service.bodies import REFUSAL_BYTES, whole_answer
 from fleetlake.service.client import Client, _Deadline
 from fleetlake.settings import Settings
 
@@ -148,7 +148,7 @@ def test_only_the_start_of_an_error_body_is_read():
                 taken.append(b"x" * 1_000)
                 yield taken[-1]
 
-    refusal = asyncio.run(whole_answer(httpx.Response(500, stream=Endless()), Bounds()))
+    refusal = asyncio.run(whole_answer(httpx.Response(500, stream=Endless()), 64_000_000))
 
     assert len(refusal.content) == REFUSAL_BYTES
     assert len(taken) * 1_000 < REFUSAL_BYTES + 2_000

@@ -39,11 +39,6 @@ def record_gaps(
     A range is lost up to the `first` record that the service still returned for its partition.
     The same transaction marks the ranges as proven, because nothing is left to read in them.
     """
-    rows = [
-        (partition, lost)
-        for partition, intervals in expired.items()
-        for lost in before(first.get(partition, intervals[-1].end), intervals)
-    ]
     if not expired:
         return 0
     from fleetlake.lake.watermarks import add_intervals  # noqa: PLC0415 - readers need it not
@@ -51,23 +46,27 @@ def record_gaps(
     days = endpoint.retention.days if endpoint.retention else 0
     keeps = f"the service keeps {endpoint.name} for {days} days"
     forgotten = forgotten_ranges(lake, endpoint)
+    count = 0
     with commit_lock(lake.path), lake.transaction():
-        for partition, interval in rows:
-            is_lost = subtract(interval, forgotten) != [interval]
-            lake.execute(
-                "insert into meta.gaps (account_profile, endpoint, partition, start_at, "
-                "end_at, reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
-                [
-                    profile,
-                    endpoint.name,
-                    partition,
-                    interval.start,
-                    interval.end,
-                    f"{keeps}; {'its file was lost' if is_lost else 'not read in time'}",
-                ],
-            )
+        for partition, intervals in expired.items():
+            for lost in before(first.get(partition, intervals[-1].end), intervals):
+                is_forgotten = subtract(lost, forgotten) != [lost]
+                why = "its file was lost" if is_forgotten else "not read in time"
+                add_gap(lake, profile, endpoint, lost, f"{keeps}; {why}", partition=partition)
+                count += 1
         add_intervals(lake, profile, endpoint, expired)
-    return len(rows)
+    return count
+
+
+def add_gap(
+    lake: Lake, profile: str, endpoint: Endpoint, lost: Interval, reason: str, *, partition: str
+) -> None:
+    """Record one lost range in the open transaction."""
+    lake.execute(
+        "insert into meta.gaps (account_profile, endpoint, partition, start_at, end_at, reason, "
+        "recorded_at) values (?, ?, ?, ?, ?, ?, now())",
+        [profile, endpoint.name, partition, lost.start, lost.end, reason],
+    )
 
 
 def forgotten_ranges(lake: Lake, endpoint: Endpoint) -> list[Interval]:

@@ -17,6 +17,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import open_as_is
 from fleetlake.lake.current import fan_out_ids
+from fleetlake.lake.gaps import add_gap
 from fleetlake.lake.locks import AT_ONCE, Patience, commit_lock
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.lake_address import LakeAddress
@@ -138,18 +139,8 @@ def _record_unlisted(
         return
     with commit_lock(lake.path), lake.transaction():
         for partition, hole in lost:
-            lake.execute(
-                "insert into meta.gaps (account_profile, endpoint, partition, start_at, end_at, "
-                "reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
-                [
-                    profile,
-                    endpoint.name,
-                    partition,
-                    hole.start,
-                    hole.end,
-                    "its file was lost, and the service no longer lists the device",
-                ],
-            )
+            reason = "its file was lost, and the service no longer lists the device"
+            add_gap(lake, profile, endpoint, hole, reason, partition=partition)
 
 
 def _fan_outs(names: set[str]) -> list[FanOut]:

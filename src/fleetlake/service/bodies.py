@@ -7,7 +7,6 @@ are counted as they arrive and as they are unpacked, whatever the headers say.
 import email.utils
 import json
 import zlib
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -89,24 +88,15 @@ class BodyRefused(Exception):
     """A body that is too large, or that cannot be unpacked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """The size limit of a response, both on the wire and unpacked."""
-
-    answer_bytes: int = 64_000_000  # a hundred times a usual page
-
-    def of(self, status: int) -> int:
-        """Return the maximum number of bytes read of a response with this status."""
-        return self.answer_bytes if status == httpx.codes.OK else REFUSAL_BYTES
-
-
-async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Response:
+async def whole_answer(response: httpx.Response, most_bytes: int) -> httpx.Response:
     """Return a streamed response with its whole body, unpacked.
 
-    The body of an error response is cut to the limit. Raises: BodyRefused if the body of a 200
-    response is over the limit or cannot be unpacked; errors of the transport.
+    A good one has at most `most_bytes`, on the wire and unpacked; the body of an error response is
+    cut to `REFUSAL_BYTES`. Raises: BodyRefused if the body of a 200 response is over the limit or
+    cannot be unpacked; errors of the transport.
     """
-    most, is_good = bounds.of(response.status_code), response.status_code == httpx.codes.OK
+    is_good = response.status_code == httpx.codes.OK
+    most = most_bytes if is_good else REFUSAL_BYTES
     assert isinstance(response.stream, httpx.AsyncByteStream)
     packed = await _received(response.stream, most)
     if is_good and len(packed) > most:

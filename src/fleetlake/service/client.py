@@ -33,7 +33,6 @@ from fleetlake.machine.loopback import is_loopback
 from fleetlake.service.bodies import (
     ACCEPTED_CODINGS,
     BodyRefused,
-    Bounds,
     http_date,
     is_v3_limit,
     message_in,
@@ -138,7 +137,7 @@ class Client:
         # Without retries a page is one response, and may take as long as one response.
         self._page_seconds = settings.retry_seconds or self._answer_seconds
         self._retry_timeout = timedelta(seconds=settings.retry_seconds)
-        self._bounds = Bounds(answer_bytes=settings.answer_megabytes * MEGABYTE)
+        self._answer_bytes = settings.answer_megabytes * MEGABYTE
         self._limit = call_limit(
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
@@ -349,7 +348,7 @@ class Client:
         """Return the response to a request, with its whole body."""
         response = await self._http.send(request, stream=True)
         try:
-            return await whole_answer(response, self._bounds)
+            return await whole_answer(response, self._answer_bytes)
         finally:
             if _is_ahead(response.stream):
                 await response.extensions["network_stream"].aclose()

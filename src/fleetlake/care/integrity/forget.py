@@ -27,6 +27,7 @@ from fleetlake.lake import ducklake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.gaps import add_gap
 from fleetlake.lake.locks import AT_ONCE, Patience, all_locks
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.planning.intervals import BEGINNING
@@ -157,17 +158,8 @@ def _unprove(lake: Lake, table: _TableLoss) -> None:
         return
     for loss in table.losses:
         if loss.held:
-            lake.execute(
-                "insert into meta.gaps (account_profile, endpoint, partition, start_at, end_at, "
-                "reason, recorded_at) values (?, ?, '', ?, ?, ?, now())",
-                [
-                    loss.profile,
-                    endpoint.name,
-                    loss.held.start,
-                    loss.held.end,
-                    f"a lost file held {counted(loss.rows, 'row')}; {loss.prospect}",
-                ],
-            )
+            reason = f"a lost file held {counted(loss.rows, 'row')}; {loss.prospect}"
+            add_gap(lake, loss.profile, endpoint, loss.held, reason, partition="")
 
 
 def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
