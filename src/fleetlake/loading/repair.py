@@ -9,7 +9,7 @@ import httpx
 from fleetlake.care.integrity.check import check_lake, damage_error
 from fleetlake.care.integrity.damage import CheckReport, DamageKind
 from fleetlake.care.integrity.forget import forget_losses
-from fleetlake.care.integrity.listing import OnChecked, ignore_bytes
+from fleetlake.care.integrity.listing import OnBytes, ignore_bytes
 from fleetlake.care.integrity.losses import REPROVED, Loss, describe_losses
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Endpoint, FanOut
@@ -57,7 +57,7 @@ class RepairPlan:
 
 
 def plan_repair(
-    path: LakeAddress, *, is_full: bool = True, on_checked: OnChecked = ignore_bytes
+    path: LakeAddress, *, is_full: bool = True, on_checked: OnBytes = ignore_bytes
 ) -> RepairPlan:
     """Check a lake and describe what its damaged files held; nothing is changed.
 

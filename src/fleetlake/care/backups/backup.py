@@ -31,13 +31,11 @@ from fleetlake.care.backups.backup_target import (
     STAMP,
     BackupTarget,
     Manifest,
-    OnCopied,
     copy_all,
-    ignore_progress,
     sha256_of,
 )
 from fleetlake.care.integrity.checksums import known_checksums
-from fleetlake.care.integrity.listing import each_of
+from fleetlake.care.integrity.listing import OnBytes, each_of, ignore_bytes
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.attach import FILES as LAKE_FILES
@@ -154,7 +152,7 @@ def back_up(
     *,
     keep: int = KEEP_BACKUPS,
     is_verified: bool = False,
-    on_copied: OnCopied = ignore_progress,
+    on_copied: OnBytes = ignore_bytes,
 ) -> BackedUp:
     """Back up a lake in a folder to another folder or an object store.
 
@@ -279,7 +277,7 @@ class _Copying:
 
     sums: dict[str, str]
     changed: Collection[str]
-    on_copied: OnCopied
+    on_copied: OnBytes
 
 
 def _copy_files(

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pydantic import SecretStr
 
+from fleetlake.care.integrity.listing import OnBytes
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import store_keys
 from fleetlake.lake.durable import flush_files
@@ -122,13 +123,6 @@ PART = ".part"
 _UNFINISHED_MARK = re.compile(rf"{re.escape(MARK)}\.[0-9a-f]{{32}}{re.escape(PART)}")
 
 _AT_ONCE = 8  # files; an object store answers slowly, and takes many requests side by side
-
-OnCopied = Callable[[int, int], None]
-"""Called after each file, with its bytes and the bytes of all files to copy."""
-
-
-def ignore_progress(_: int, __: int) -> None:
-    """Ignore progress."""
 
 
 class BackupTarget:
@@ -286,7 +280,7 @@ class BackupTarget:
             raise
 
 
-def copy_all(sizes: Mapping[str, int], copy: Callable[[str], None], on_copied: OnCopied) -> None:
+def copy_all(sizes: Mapping[str, int], copy: Callable[[str], None], on_copied: OnBytes) -> None:
     """Copy files by name, several at once. Raises: what the first failed copy raised."""
     total = sum(sizes.values())
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="backup")

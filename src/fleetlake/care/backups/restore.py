@@ -13,12 +13,10 @@ from fleetlake.care.backups.backup_target import (
     PART,
     BackupTarget,
     Manifest,
-    OnCopied,
     copy_all,
-    ignore_progress,
     sha256_of,
 )
-from fleetlake.care.integrity.listing import each_of
+from fleetlake.care.integrity.listing import OnBytes, each_of, ignore_bytes
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.attach import FILES as LAKE_FILES
@@ -43,7 +41,7 @@ class Restored:
 
 
 def restore(
-    address: str, lake: LakeAddress, *, at: str | None = None, on_copied: OnCopied = ignore_progress
+    address: str, lake: LakeAddress, *, at: str | None = None, on_copied: OnBytes = ignore_bytes
 ) -> Restored:
     """Restore the newest backup, or the one made `at` a time, into the folder of a new lake.
 
@@ -134,7 +132,7 @@ def _changed(manifest: Manifest, name: str) -> LakeError:
     )
 
 
-def _fetch(source: BackupTarget, manifest: Manifest, folder: Path, on_copied: OnCopied) -> None:
+def _fetch(source: BackupTarget, manifest: Manifest, folder: Path, on_copied: OnBytes) -> None:
     """Copy what the folder lacks, then switch the catalog in."""
     files = folder / LAKE_FILES
 

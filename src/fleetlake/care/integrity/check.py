@@ -5,9 +5,9 @@ one, such as a file's size.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +22,7 @@ from fleetlake.care.integrity.damage import CheckReport, Damage, DamageKind, in_
 from fleetlake.care.integrity.listing import (
     FileStore,
     ListedFile,
-    OnChecked,
+    OnBytes,
     StoredFile,
     each_of,
     ignore_bytes,
@@ -45,90 +45,6 @@ OLDEST_UNKNOWN = timedelta(days=1)
 """Younger unknown files may belong to a load in progress."""
 
 _ORDERED = (int, float, str, bytes, bool, datetime, date, Decimal)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileChecks:
-    """Checks of the files in one store; `checksums` are those kept in the lake, by name."""
-
-    store: FileStore
-    stored: Mapping[str, StoredFile]
-    checksums: Mapping[str, str]
-
-    def quick(self, files: Iterable[ListedFile]) -> Iterator[Damage]:
-        """Yield what sizes and footers show."""
-        for damage in each_of(files, self._look):
-            if damage:
-                yield damage
-
-    def full(self, files: list[ListedFile], on_checked: OnChecked) -> Iterator[Damage]:
-        """Yield what reading every byte shows."""
-        total = sum(file.size for file in files)
-        for file, damage in zip(files, each_of(files, self._read), strict=True):
-            on_checked(file.size, total)
-            if damage:
-                yield damage
-
-    def unknown(self, known: Iterable[str]) -> Iterator[Damage]:
-        """Yield the files that are old and that the catalog does not name."""
-        oldest = datetime.now(UTC) - OLDEST_UNKNOWN
-        for name in sorted(self.stored.keys() - set(known)):
-            written = self.stored[name].written_at
-            if written is None or written < oldest:
-                table = ".".join(name.split("/")[:2]) if name.count("/") > 1 else ""
-                found = "no snapshot reads it; `fleetlake maintain` removes it"
-                yield Damage(kind=DamageKind.UNKNOWN, table=table, name=name, found=found)
-
-    def _look(self, file: ListedFile) -> Damage | None:
-        stored = self.stored.get(file.name)
-        if stored is None:
-            return damage_of(file, DamageKind.MISSING, "the file is gone")
-        if stored.size != file.size:
-            found = f"it has {stored.size:,} bytes instead of {file.size:,}"
-            return damage_of(file, DamageKind.SIZE, found)
-        return None if file.is_encrypted else self._look_at_footer(file)
-
-    def _look_at_footer(self, file: ListedFile) -> Damage | None:
-        try:
-            footer = pq.read_metadata(self.store.path(file.name), filesystem=self.store.system)
-        except (OSError, pa.ArrowException) as error:
-            refuse_io_fault(error)
-            return _unreadable(file, error)
-        if is_stand_in(footer):
-            return damage_of(file, DamageKind.CONTENT, "a repair that was stopped has begun it")
-        if footer.num_rows != file.rows:
-            found = f"it has {footer.num_rows:,} rows instead of {file.rows:,}"
-            return damage_of(file, DamageKind.ROWS, found)
-        if footer.serialized_size != file.footer_size:
-            return damage_of(file, DamageKind.CONTENT, "its footer is that of another file")
-        return None
-
-    def _read(self, file: ListedFile) -> Damage | None:
-        if damage := self._look(file):
-            return damage
-        known = self.checksums.get(file.name)
-        if known is not None and self.store.is_local:
-            if checksum_of(self.store, file) != known:
-                return damage_of(file, DamageKind.CONTENT, "its bytes differ from its checksum")
-            return None
-        return None if file.is_encrypted else self._decode(file)
-
-    def _decode(self, file: ListedFile) -> Damage | None:
-        """Read all values of a file without a checksum, and compare them with its footer."""
-        try:
-            with pq.ParquetFile(self.store.path(file.name), filesystem=self.store.system) as opened:
-                wrong = [
-                    name
-                    for group in range(opened.metadata.num_row_groups)
-                    for name in _contradictions(opened, group)
-                ]
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            refuse_io_fault(error)
-            return _unreadable(file, error)
-        if wrong:
-            found = f"values of {', '.join(sorted(set(wrong)))} contradict its footer"
-            return damage_of(file, DamageKind.CONTENT, found)
-        return None
 
 
 def _contradictions(opened: pq.ParquetFile, group: int) -> Iterator[str]:
@@ -203,7 +119,7 @@ def page_faults(lake: Path) -> list[str]:
 
 
 def check_lake(
-    path: LakeAddress, *, is_full: bool = False, on_checked: OnChecked = ignore_bytes
+    path: LakeAddress, *, is_full: bool = False, on_checked: OnBytes = ignore_bytes
 ) -> CheckReport:
     """Return what is wrong with a lake; nothing is changed. Loads may go on meanwhile.
 
@@ -275,9 +191,13 @@ def _of_catalog(found: str) -> Damage:
 
 
 class _Check:
-    def __init__(self, lake: Lake, *, is_full: bool, on_checked: OnChecked) -> None:
+    """One check of an open lake."""
+
+    def __init__(self, lake: Lake, *, is_full: bool, on_checked: OnBytes) -> None:
         self._lake, self._is_full, self._on_checked = lake, is_full, on_checked
         self._store = FileStore(lake.path)
+        self._stored: Mapping[str, StoredFile] = {}
+        self._checksums: Mapping[str, str] = {}
         self._notes: list[str] = []
 
     def run(self) -> CheckReport:
@@ -285,8 +205,9 @@ class _Check:
         with lake.single_snapshot():
             files, leaving = listed_files(lake), names_to_remove(lake)
             faults = [_of_catalog(found) for found in contradictions(lake)]
-            checksums = self._checksums()
-        damages = self._check_files(files, leaving, checksums)
+            with suppress(LakeError):  # an older lake, or the file that holds them is damaged
+                self._checksums = known_checksums(lake)
+        damages = self._check_files(files, leaving)
         is_readable = not any(damage.file for damage in damages)
         if is_readable:
             with lake.single_snapshot():
@@ -296,30 +217,21 @@ class _Check:
                 "Watermarks, proven ranges and counts of loads were not compared with the rows, "
                 "because files are damaged."
             )
+        unproven = sum(file.name not in self._checksums for file in files)
         return CheckReport(
             files=len(files),
             size=sum(file.size for file in files),
             is_full=self._is_full,
             damages=(*faults, *damages),
-            unproven=self._store.is_local * sum(file.name not in checksums for file in files),
+            unproven=self._store.is_local * unproven,
             notes=(*self._about_store(files), *self._notes),
         )
 
-    def _checksums(self) -> dict[str, str]:
+    def _check_files(self, files: list[ListedFile], leaving: set[str]) -> list[Damage]:
         try:
-            return known_checksums(self._lake)
-        except LakeError:  # an older lake, or the file that holds them is damaged
-            return {}
-
-    def _check_files(
-        self, files: list[ListedFile], leaving: set[str], checksums: dict[str, str]
-    ) -> list[Damage]:
-        try:
-            checks = FileChecks(store=self._store, stored=self._store.stored(), checksums=checksums)
-            found = list(
-                checks.full(files, self._on_checked) if self._is_full else checks.quick(files)
-            )
-            found += checks.unknown([*leaving, *(file.name for file in files)])
+            self._stored = self._store.stored()
+            found = [*self._damaged(files)]
+            found += self._unknown(leaving | {file.name for file in files})
         except OSError as error:
             if isinstance(self._lake.path, Path) and (fault := io_fault(error, self._lake.path)):
                 raise fault from None
@@ -328,6 +240,79 @@ class _Check:
                 remedy="Check the disk, or the address of the object store and its keys.",
             ) from None
         return self._still_true(found)
+
+    def _damaged(self, files: list[ListedFile]) -> Iterator[Damage]:
+        """Yield what sizes and footers show or, in a full check, reading every byte."""
+        total = sum(file.size for file in files)
+        look = self._read if self._is_full else self._look
+        for file, damage in zip(files, each_of(files, look), strict=True):
+            if self._is_full:
+                self._on_checked(file.size, total)
+            if damage:
+                yield damage
+
+    def _unknown(self, known: set[str]) -> Iterator[Damage]:
+        """Yield the files that are old and that the catalog does not name."""
+        oldest = datetime.now(UTC) - OLDEST_UNKNOWN
+        for name in sorted(self._stored.keys() - known):
+            written = self._stored[name].written_at
+            if written is None or written < oldest:
+                table = ".".join(name.split("/")[:2]) if name.count("/") > 1 else ""
+                found = "no snapshot reads it; `fleetlake maintain` removes it"
+                yield Damage(kind=DamageKind.UNKNOWN, table=table, name=name, found=found)
+
+    def _look(self, file: ListedFile) -> Damage | None:
+        stored = self._stored.get(file.name)
+        if stored is None:
+            return damage_of(file, DamageKind.MISSING, "the file is gone")
+        if stored.size != file.size:
+            found = f"it has {stored.size:,} bytes instead of {file.size:,}"
+            return damage_of(file, DamageKind.SIZE, found)
+        return None if file.is_encrypted else self._look_at_footer(file)
+
+    def _look_at_footer(self, file: ListedFile) -> Damage | None:
+        try:
+            footer = pq.read_metadata(self._store.path(file.name), filesystem=self._store.system)
+        except (OSError, pa.ArrowException) as error:
+            refuse_io_fault(error)
+            return _unreadable(file, error)
+        if is_stand_in(footer):
+            return damage_of(file, DamageKind.CONTENT, "a repair that was stopped has begun it")
+        if footer.num_rows != file.rows:
+            found = f"it has {footer.num_rows:,} rows instead of {file.rows:,}"
+            return damage_of(file, DamageKind.ROWS, found)
+        if footer.serialized_size != file.footer_size:
+            return damage_of(file, DamageKind.CONTENT, "its footer is that of another file")
+        return None
+
+    def _read(self, file: ListedFile) -> Damage | None:
+        if damage := self._look(file):
+            return damage
+        known = self._checksums.get(file.name)
+        if known is not None and self._store.is_local:
+            if checksum_of(self._store, file) != known:
+                return damage_of(file, DamageKind.CONTENT, "its bytes differ from its checksum")
+            return None
+        return None if file.is_encrypted else self._decode(file)
+
+    def _decode(self, file: ListedFile) -> Damage | None:
+        """Read all values of a file without a checksum, and compare them with its footer."""
+        try:
+            with pq.ParquetFile(
+                self._store.path(file.name), filesystem=self._store.system
+            ) as opened:
+                wrong = [
+                    name
+                    for group in range(opened.metadata.num_row_groups)
+                    for name in _contradictions(opened, group)
+                ]
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            refuse_io_fault(error)
+            return _unreadable(file, error)
+        if wrong:
+            found = f"values of {', '.join(sorted(set(wrong)))} contradict its footer"
+            return damage_of(file, DamageKind.CONTENT, found)
+        return None
 
     def _still_true(self, found: list[Damage]) -> list[Damage]:
         """Leave out what maintenance or a load has meanwhile removed or added."""

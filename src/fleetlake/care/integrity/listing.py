@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DELETES = "-delete.parquet"
 """Ending of the name of a file that lists deleted rows."""
 
-OnChecked = Callable[[int, int], None]
-"""Called after each file, with its bytes and the bytes of all files to check."""
+OnBytes = Callable[[int, int], None]
+"""Called after each file that was checked or copied, with its bytes and those of all files."""
 
 
 def ignore_bytes(_: int, __: int) -> None:
