@@ -11,7 +11,7 @@ machine does not block the release of streams.
 
 import atexit
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -145,8 +145,13 @@ def stream_lock(
         with drain_lock(lake):
             yield
         return
-    names = _parts(stream, shard) if endpoint.is_divisible else [stream]
-    with _streams_locked(lake, stream, names, until=until):
+    parts = [f"{stream}.{part}" for part in shard.parts] if endpoint.is_divisible else [stream]
+    locks = (_lock(lake, name, seconds=_left(until)) for name in parts)
+    busy = StreamBusy(
+        f"Another process is loading {stream}.",
+        remedy="Run again when it has ended. Nothing was changed.",
+    )
+    with _held(*locks, busy=busy):
         yield
 
 
@@ -157,32 +162,29 @@ def drain_lock(
 
     Raises: StreamBusy if another process holds it for longer than `seconds`.
     """
-    busy = partial(
-        StreamBusy,
+    busy = StreamBusy(
         f"Another process is writing pushed records to the lake in {lake}.",
         remedy="Run again. Nothing was changed.",
     )
-    return _held(_lock(lake, "drain", seconds=seconds, purpose="streams"), busy=busy)
+    return _held(_lock(lake, "drain", seconds=seconds), busy=busy)
 
 
 def announce_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the announcing of alerts. Raises: StreamBusy at once if another process announces."""
-    busy = partial(StreamBusy, "Another process is announcing alerts.")
-    return _held(_lock(lake, "announce", seconds=0, purpose="streams"), busy=busy)
+    busy = StreamBusy("Another process is announcing alerts.")
+    return _held(_lock(lake, "announce"), busy=busy)
 
 
 def notify_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the telling of findings. Raises: StreamBusy at once if another process tells them."""
-    busy = partial(StreamBusy, "Another process is sending messages about findings.")
-    return _held(_lock(lake, "notify", seconds=0, purpose="streams"), busy=busy)
+    busy = StreamBusy("Another process is sending messages about findings.")
+    return _held(_lock(lake, "notify"), busy=busy)
 
 
 def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the upgrade of a lake. Raises: LakeBusy if another process upgrades it for too long."""
-    busy = partial(
-        LakeBusy,
-        f"Another process is upgrading the lake in {lake}.",
-        remedy="Wait for it, then run again.",
+    busy = LakeBusy(
+        f"Another process is upgrading the lake in {lake}.", remedy="Wait for it, then run again."
     )
     lock = _lock(lake, "upgrade", seconds=UPGRADE_LOCK_SECONDS, purpose="upgrades")
     return _held(lock, busy=busy)
@@ -190,16 +192,13 @@ def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
 
 def export_lock(lake: LakeAddress, target: str) -> AbstractContextManager[None]:
     """Hold the lock of exports to a target. Raises: LakeBusy at once if one is running."""
-    busy = partial(
-        LakeBusy, f"Another export to {target} is running.", remedy="Wait for it, or stop it."
-    )
-    return _held(_lock(lake, f"export-{target}", seconds=0, purpose="streams"), busy=busy)
+    busy = LakeBusy(f"Another export to {target} is running.", remedy="Wait for it, or stop it.")
+    return _held(_lock(lake, f"export-{target}"), busy=busy)
 
 
 def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the catalog's lock for one commit. Raises: LakeBusy after waiting for two minutes."""
-    busy = partial(
-        LakeBusy,
+    busy = LakeBusy(
         f"Another process has held the catalog of {lake} for two minutes.",
         remedy="Look for a stopped (suspended) fleetlake process and end it.",
     )
@@ -210,7 +209,7 @@ def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
 def is_committing(lake: LakeAddress) -> bool:
     """Return whether a process of fleetlake commits just now. Raises: LakeError."""
     try:
-        with _lock(lake, "commit", seconds=0, purpose="commits"):
+        with _lock(lake, "commit", purpose="commits"):
             return False
     except LockTaken:
         return True
@@ -221,8 +220,7 @@ def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
 
     Raises: LakeBusy if the other one, or one of the same kind, still runs after `seconds`.
     """
-    busy = partial(
-        LakeBusy,
+    busy = LakeBusy(
         f"A backup or maintenance of the lake in {lake} is under way.",
         remedy="Run again when it has ended. Nothing was changed.",
     )
@@ -235,7 +233,7 @@ def build_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
     Raises: LakeBusy if another build still runs after `seconds`.
     """
     lock = _lock(lake, "build", seconds=seconds, purpose="builds")
-    return _held(lock, busy=partial(another_build, lake))
+    return _held(lock, busy=another_build(lake))
 
 
 def another_build(lake: LakeAddress) -> LakeBusy:
@@ -256,24 +254,20 @@ def quiet_lake(lake: LakeAddress, patience: Patience = AT_ONCE) -> Iterator[None
     `stream_lock`.
     """
     until = time.monotonic() + patience.seconds
-    locks: list[Callable[[float], AbstractContextManager[None]]] = [
-        lambda end: files_lock(lake, seconds=_left(end)),
-        *(partial(_locked_until, lake, name) for name in ENDPOINTS),
+    locks: list[Callable[..., AbstractContextManager[None]]] = [
+        lambda until: files_lock(lake, seconds=_left(until)),
+        *(partial(stream_lock, lake, name) for name in ENDPOINTS),
     ]
     with ExitStack() as held:
         for lock in locks:
             try:
-                held.enter_context(lock(0))
+                held.enter_context(lock(until=0))
             except LakeBusy as busy:
                 if not _left(until):
                     raise
                 patience.on_busy(busy.what)
-                held.enter_context(lock(until))
+                held.enter_context(lock(until=until))
         yield
-
-
-def _locked_until(lake: LakeAddress, stream: str, until: float) -> AbstractContextManager[None]:
-    return stream_lock(lake, stream, until=until)
 
 
 def _left(until: float) -> float:
@@ -303,37 +297,20 @@ def open_lock(lake: LakeAddress) -> Iterator[None]:
         yield
 
 
-def _parts(stream: str, shard: Shard) -> list[str]:
-    return [f"{stream}.{part}" for part in shard.parts]
-
-
-def _streams_locked(
-    lake: LakeAddress, stream: str, names: Iterable[str], *, until: float = 0
-) -> AbstractContextManager[None]:
-    """Hold locks of a stream. Raises: StreamBusy if another process still holds one at `until`."""
-    locks = (_lock(lake, name, seconds=_left(until), purpose="streams") for name in names)
-    busy = partial(
-        StreamBusy,
-        f"Another process is loading {stream}.",
-        remedy="Run again when it has ended. Nothing was changed.",
-    )
-    return _held(*locks, busy=busy)
-
-
 @contextmanager
-def _held(*locks: AbstractContextManager[object], busy: Callable[[], LakeError]) -> Iterator[None]:
-    """Hold some locks. Raises: `busy()` if another process holds one of them for too long."""
+def _held(*locks: AbstractContextManager[object], busy: LakeError) -> Iterator[None]:
+    """Hold some locks. Raises: `busy` if another process holds one of them for too long."""
     with ExitStack() as held:
         try:
             for lock in locks:
                 held.enter_context(lock)
         except LockTaken:
-            raise busy() from None
+            raise busy from None
         yield
 
 
 def _lock(
-    lake: LakeAddress, name: str, *, seconds: float, purpose: str
+    lake: LakeAddress, name: str, *, seconds: float = 0, purpose: str = "streams"
 ) -> AbstractContextManager[object]:
     if isinstance(lake, SharedLake):
         return advisory_lock(lake, f"fleetlake {name}", seconds=seconds, purpose=purpose)
