@@ -189,37 +189,18 @@ def data_files(lake: OpenLake) -> dict[str, str]:
     return dict(lake.rows(_SQL["data_files"]))
 
 
-_FILE_KINDS = (("data_file", "false", "record_count"), ("delete_file", "true", "delete_count"))
-_LATEST_NAMES = (
-    "with tables as (select table_id, max_by(table_name, begin_snapshot) as table_name, "
-    "max_by(schema_id, begin_snapshot) as schema_id, max_by(path, begin_snapshot) as path, "
-    "max_by(path_is_relative::int, begin_snapshot) as is_relative "
-    f"from {_table('table')} group by table_id) "  # a renamed table has several rows
-)
-
-
 def files_of_all_snapshots(lake: OpenLake) -> list[tuple[Any, ...]]:
     """Return the files that any snapshot reads.
 
     Each is the paths of its schema, its table and itself, how many of these are relative, and then
     the members of `fleetlake.care.integrity.listing.ListedFile` but the name.
     """
-    each = (
-        "select s.path as schema_path, t.path as table_path, f.path as file_path, "
-        "s.path_is_relative::int + t.is_relative + f.path_is_relative::int as relative, "
-        f"s.schema_name, t.table_name, f.table_id, f.data_file_id, {is_delete}, f.{rows}, "
-        "f.file_size_bytes, f.footer_size, f.begin_snapshot, f.end_snapshot, "
-        f"f.encryption_key is not null from {_table(kind)} f join tables t using (table_id) "
-        f"join {_table('schema')} s using (schema_id)"
-        for kind, is_delete, rows in _FILE_KINDS
-    )
-    return lake.rows(_LATEST_NAMES + " union all ".join(each))
+    return lake.rows(_SQL["files_of_all_snapshots"])
 
 
 def files_to_remove(lake: OpenLake) -> list[str]:
     """Return the files that no snapshot reads any more and the next maintenance removes."""
-    sql = f"select path from {_table('files_scheduled_for_deletion')}"
-    return [name for (name,) in lake.rows(sql)]
+    return [name for (name,) in lake.rows(_SQL["files_to_remove"])]
 
 
 # A catalog's copy, which SQLite opens without DuckDB
@@ -240,15 +221,7 @@ def identity_of(copy: sqlite3.Connection) -> tuple[str, int]:
 
 def files_in(copy: sqlite3.Connection) -> Iterator[tuple[str, str, str, int, bool]]:
     """Yield of each file the paths of schema, table and itself, its bytes, if all are relative."""
-    yield from copy.execute(
-        " union ".join(
-            "select s.path, t.path, f.path, f.file_size_bytes, "
-            "s.path_is_relative and t.path_is_relative and f.path_is_relative "
-            f"from ducklake_{kind} f join ducklake_table t using (table_id) "
-            "join ducklake_schema s using (schema_id)"
-            for kind, _, _ in _FILE_KINDS
-        )
-    )
+    yield from copy.execute(_WRITTEN["files_in"])
 
 
 # Tables and what changed in them

@@ -128,3 +128,51 @@ from {dl}data_file where begin_snapshot > (select max(snapshot_id) from {dl}snap
 union all
 select count(*) - count(distinct (table_id, path)), 'files with the name of another one'
 from {dl}data_file
+
+-- name: files_of_all_snapshots
+with tables as (
+    -- A renamed table has several rows.
+    select
+        table_id,
+        max_by(table_name, begin_snapshot) as table_name,
+        max_by(schema_id, begin_snapshot) as schema_id,
+        max_by(path, begin_snapshot) as path,
+        max_by(path_is_relative::int, begin_snapshot) as is_relative
+    from {dl}table
+    group by table_id
+),
+files as (
+    select
+        table_id, data_file_id, false as is_delete, record_count as rows, path, path_is_relative,
+        file_size_bytes, footer_size, begin_snapshot, end_snapshot, encryption_key
+    from {dl}data_file
+    union all
+    select
+        table_id, data_file_id, true, delete_count, path, path_is_relative,
+        file_size_bytes, footer_size, begin_snapshot, end_snapshot, encryption_key
+    from {dl}delete_file
+)
+select
+    s.path, t.path, f.path, s.path_is_relative::int + t.is_relative + f.path_is_relative::int,
+    s.schema_name, t.table_name, f.table_id, f.data_file_id, f.is_delete, f.rows,
+    f.file_size_bytes, f.footer_size, f.begin_snapshot, f.end_snapshot,
+    f.encryption_key is not null
+from files f
+join tables t using (table_id)
+join {dl}schema s using (schema_id)
+
+-- name: files_to_remove
+select path from {dl}files_scheduled_for_deletion
+
+-- name: files_in
+-- For SQLite itself.
+select distinct
+    s.path, t.path, f.path, f.file_size_bytes,
+    s.path_is_relative and t.path_is_relative and f.path_is_relative
+from (
+    select table_id, path, path_is_relative, file_size_bytes from ducklake_data_file
+    union all
+    select table_id, path, path_is_relative, file_size_bytes from ducklake_delete_file
+) f
+join ducklake_table t using (table_id)
+join ducklake_schema s using (schema_id)
