@@ -117,11 +117,10 @@ class _Walks:
             count += page.count
             last = event_at(endpoint, page, -1)
             first = first or event_at(endpoint, page, 0)
-            progress = after_page(endpoint, rest, last, at_end=page.is_last)
-            has_shrunk = progress.rest != rest
-            rest = progress.rest
-            await self.arrived.put(Reading(page, partitions, progress.proven))
-            if page.is_last or not has_shrunk:
+            before = rest
+            proven, rest = after_page(endpoint, before, last, at_end=page.is_last)
+            await self.arrived.put(Reading(page, partitions, proven))
+            if page.is_last or rest == before:
                 continue
             if number >= window.most_pages:
                 frontier.returned(window, rest, count, _spread(first, last))

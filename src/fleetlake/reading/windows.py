@@ -261,28 +261,20 @@ def _length(interval: Interval) -> timedelta:
     return interval.end - interval.start
 
 
-@dataclass(frozen=True)
-class WalkProgress:
-    """What a page proves complete of the range being read, and what is left of it."""
-
-    proven: Interval | None
-    rest: Interval
-
-
 def after_page(
     endpoint: Endpoint, rest: Interval, last: datetime | None, *, at_end: bool
-) -> WalkProgress:
-    """Return the state of a walk after a page whose last record happened at `last`.
+) -> tuple[Interval | None, Interval]:
+    """Return what a page proves complete of the range being read, and what is left of it.
 
-    The next page may hold more records of the same microsecond, so that microsecond is not proven
-    yet. Without a promised order, nothing is proven before the end.
+    Its last record happened at `last`. The next page may hold more records of that microsecond, so
+    it is not proven yet. Without a promised order, nothing is proven before the end.
     """
     if at_end:
-        return WalkProgress(rest, Interval(rest.start, rest.start))
+        return rest, Interval(rest.start, rest.start)
     if last is None or not endpoint.is_ordered:
-        return WalkProgress(None, rest)
+        return None, rest
     if endpoint.cursor.is_newest_first:
         edge = min(max(last + _MICROSECOND, rest.start), rest.end)
-        return WalkProgress(Interval(edge, rest.end), Interval(rest.start, edge))
+        return Interval(edge, rest.end), Interval(rest.start, edge)
     edge = min(max(last, rest.start), rest.end)
-    return WalkProgress(Interval(rest.start, edge), Interval(edge, rest.end))
+    return Interval(rest.start, edge), Interval(edge, rest.end)
