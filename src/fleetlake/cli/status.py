@@ -151,13 +151,14 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.monitoring.push_status import push_faults
     from fleetlake.monitoring.streams import stream_faults
     from fleetlake.planning.retention import RetentionState
-    from fleetlake.receiving.push_secrets import misnamed_signature_lines
+    from fleetlake.receiving.push_secrets import misnamed_signature
     from fleetlake.settings import load_settings
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"{lost} lost records that the service deleted unread: see `fleetlake records gaps`."
     yield from push_faults(found.push_destinations)
-    yield from misnamed_signature_lines(load_settings())
+    if note := misnamed_signature(load_settings()):
+        yield f"{note.what} {note.remedy}"
     for one in found.stale_marts:
         since = age_in_words(one.since_at, now)
         yield f"The mart {one.mart} is stale, first {since}: run `fleetlake build`, which says why."

@@ -18,7 +18,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -46,41 +46,6 @@ class Signature:
     other_header: str = ""
 
 
-def signature_in(headers: Sequence[tuple[bytes, bytes]], expected: str) -> Signature:
-    """Return the signature that a request carries. Names of headers are in lower case, as in ASGI.
-
-    If the expected header is missing and another one has the form of a signature, that is returned:
-    if it fits, the service has another name for the header. Raises: Refused.
-    """
-    found = [value for name, value in headers if name == expected.lower().encode()]
-    if len(found) == 1 and _DIGEST.fullmatch(found[0].strip()):
-        return Signature(found[0].strip().lower())
-    if not found:
-        others = [
-            (b"signature" not in name, name, value)
-            for name, value in headers
-            if _NAME.fullmatch(name) and _DIGEST.fullmatch(value)
-        ]
-        for _, name, value in sorted(others)[:1]:
-            return Signature(value.lower(), name.decode())
-    raise Refused(
-        PushRefusal.SIGNATURE if found else PushRefusal.UNSIGNED, f"one {expected} is needed"
-    )
-
-
-def is_signed(body: bytes, signature: bytes, secrets: Sequence[bytes]) -> bool:
-    """Return whether one of the secrets gives this signature, in lower case.
-
-    All secrets are compared, each in constant time, so that the time of the answer tells nothing.
-    """
-    signed = body or EMPTY_BODY
-    matches = [
-        hmac.compare_digest(hmac.digest(secret, signed, "sha256").hex().encode(), signature)
-        for secret in secrets
-    ]
-    return any(matches)
-
-
 _OTHERS = 0o077
 _Version = tuple[int, int, int]
 
@@ -97,12 +62,37 @@ class PushSecrets:
         self._notes = SignatureNotes(settings)
 
     def signature_in(self, headers: Sequence[tuple[bytes, bytes]]) -> Signature:
-        """Return the signature that a request carries. Raises: Refused."""
-        return signature_in(headers, self._notes.expected)
+        """Return the signature that a request carries. Header names are in lower case, as in ASGI.
+
+        If the expected header is missing and another one has the form of a signature, that is
+        returned: if it fits, the service has another name for the header. Raises: Refused.
+        """
+        expected = self._notes.expected
+        found = [value for name, value in headers if name == expected.lower().encode()]
+        if len(found) == 1 and _DIGEST.fullmatch(found[0].strip()):
+            return Signature(found[0].strip().lower())
+        if not found:
+            others = [
+                (b"signature" not in name, name, value)
+                for name, value in headers
+                if _NAME.fullmatch(name) and _DIGEST.fullmatch(value)
+            ]
+            for _, name, value in sorted(others)[:1]:
+                return Signature(value.lower(), name.decode())
+        raise Refused(
+            PushRefusal.SIGNATURE if found else PushRefusal.UNSIGNED, f"one {expected} is needed"
+        )
 
     def require_signed(self, body: bytes, signature: Signature) -> None:
-        """Refuse a body that no secret signs in the expected header. Raises: Refused."""
-        if not is_signed(body, signature.digest, self.current()):
+        """Refuse a body that no secret signs in the expected header. Raises: Refused.
+
+        All secrets are compared, each in constant time, so that the time of the answer tells
+        nothing.
+        """
+        signed = body or EMPTY_BODY
+        digests = [hmac.digest(one, signed, "sha256").hex().encode() for one in self.current()]
+        matches = [hmac.compare_digest(one, signature.digest) for one in digests]
+        if not any(matches):
             raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
         if signature.other_header:
             self._notes.note(signature.other_header)
@@ -266,9 +256,3 @@ def misnamed_signature(settings: Settings) -> MisnamedSignature | None:
         return None
     is_current = note.expected == settings.words.header(SIGNATURE_HEADER)
     return note if is_current and age.days < _NOTE_DAYS else None
-
-
-def misnamed_signature_lines(settings: Settings) -> Iterator[str]:
-    """Yield a sentence about such a note, if there is one."""
-    if note := misnamed_signature(settings):
-        yield f"{note.what} {note.remedy}"
