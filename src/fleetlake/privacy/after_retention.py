@@ -4,7 +4,7 @@ Which copies are outdated follows from times that the lake, the snapshots and th
 not from what this run has deleted: so the next maintenance finishes what a stopped one has not.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from fleetlake.lake import Lake, open_lake
@@ -14,6 +14,7 @@ from fleetlake.marts.build import build_marts, forget_other_storages
 from fleetlake.marts.on_target import target_of
 from fleetlake.marts.plan import last_built
 from fleetlake.privacy.copies import (
+    OnStep,
     bring_exports_up_to_date,
     earlier_backups,
     remove_earlier_published,
@@ -23,8 +24,6 @@ from fleetlake.privacy.receipt import OutletReceipt
 from fleetlake.publishing.snapshot_folders import STAMP, published_folder, snapshot_names
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
-
-OnStep = Callable[[str], None]
 
 
 def renew_after_retention(
@@ -51,7 +50,7 @@ def renew_after_retention(
         done = f"{counted(len(built.models), 'model')} rebuilt"
         yield OutletReceipt(outlet="marts", done=done)
     with open_lake(settings.lake, read_only=True) as lake:
-        built_at = _last_full_build(lake) if has_marts else None
+        built_at = _newest(lake, "builds", "built_at", _FULL_BUILD) if has_marts else None
     if built_at:
         yield from _renew_published(settings, on_step, before=built_at)
     latest = max(deleted_at, built_at or deleted_at)
@@ -83,10 +82,6 @@ def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
         return built.removals != count_removals(lake)
     began_at = _newest(lake, "builds", "built_at - to_seconds(seconds)", _FULL_BUILD)
     return began_at is None or began_at < deleted_at
-
-
-def _last_full_build(lake: Lake) -> datetime | None:
-    return _newest(lake, "builds", "built_at", _FULL_BUILD)
 
 
 def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:

@@ -28,6 +28,9 @@ from fleetlake.publishing.snapshot_folders import (
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
 
+OnStep = Callable[[str], None]
+_Work = Callable[[Lake, Target, SecretStr], OutletReceipt | None]
+
 _KEPT_BY_TARGET = {
     "snowflake": "Snowflake keeps deleted rows for Time Travel and Fail-safe: set "
     "DATA_RETENTION_TIME_IN_DAYS to 0, and wait 7 days for Fail-safe.",
@@ -40,7 +43,7 @@ _UNDISTURBED = {"postgres": "PostgreSQL reuses the space of deleted rows after i
 """Targets whose earlier rows cannot be removed without making readers wait."""
 
 
-def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterator[OutletReceipt]:
+def renew_exports(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt]:
     """Rewrite the exported tables of every known target; yield what was done about each."""
 
     def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
@@ -59,7 +62,7 @@ def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterato
 
 
 def bring_exports_up_to_date(
-    settings: Settings, on_step: Callable[[str], None], *, before: datetime
+    settings: Settings, on_step: OnStep, *, before: datetime
 ) -> Iterator[OutletReceipt]:
     """Export tables that known targets hold as they were before an instant; yield what was done.
 
@@ -79,22 +82,13 @@ def bring_exports_up_to_date(
     yield from _each_target(settings, on_step, work)
 
 
-def _each_target(
-    settings: Settings,
-    on_step: Callable[[str], None],
-    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
-) -> Iterator[OutletReceipt]:
+def _each_target(settings: Settings, on_step: OnStep, work: _Work) -> Iterator[OutletReceipt]:
     """Do some work on every known target; yield the receipts, those of failures included."""
     for name in (*TARGETS, *plugin_names()):
         yield from attempted(_outlet(name), partial(_on_target, settings, on_step, work, name))
 
 
-def _on_target(
-    settings: Settings,
-    on_step: Callable[[str], None],
-    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
-    name: str,
-) -> OutletReceipt | None:
+def _on_target(settings: Settings, on_step: OnStep, work: _Work, name: str) -> OutletReceipt | None:
     """Do some work on a target if its address is known; a default one must exist.
 
     Raises: SettingsError for an unusable plug-in, which may hold what was deleted.
@@ -123,7 +117,24 @@ def _outlet(name: str) -> str:
 
 def renew_published(settings: Settings) -> Iterator[OutletReceipt]:
     """Publish the marts as before, and remove all earlier snapshots; yield what was done."""
-    yield from attempted(_snapshots(settings), partial(_publish_again, settings))
+    folder, outlet = published_folder(settings), _snapshots(settings)
+
+    def publish_again() -> OutletReceipt:
+        publish(
+            settings.lake,
+            folder,
+            raw=published_raw(folder),
+            day_rows=settings.published_day_rows,
+            is_coarse=settings.published_coarse or is_published_coarse(folder),
+            budgets=settings.daily_budgets(),
+        )
+        return OutletReceipt(
+            outlet=outlet,
+            done=f"published again; {remove_earlier(folder)} earlier removed",
+            left_to_do="Snapshots published elsewhere with --to: publish there twice.",
+        )
+
+    yield from attempted(outlet, publish_again)
 
 
 def remove_earlier_published(settings: Settings) -> Iterator[OutletReceipt]:
@@ -138,24 +149,6 @@ def remove_earlier_published(settings: Settings) -> Iterator[OutletReceipt]:
 
 def _snapshots(settings: Settings) -> str:
     return f"published snapshots in {published_folder(settings)}"
-
-
-def _publish_again(settings: Settings) -> OutletReceipt:
-    folder = published_folder(settings)
-    publish(
-        settings.lake,
-        folder,
-        raw=published_raw(folder),
-        day_rows=settings.published_day_rows,
-        is_coarse=settings.published_coarse or is_published_coarse(folder),
-        budgets=settings.daily_budgets(),
-    )
-    removed = remove_earlier(folder)
-    return OutletReceipt(
-        outlet=_snapshots(settings),
-        done=f"published again; {removed} earlier removed",
-        left_to_do="Snapshots published elsewhere with --to: publish there twice.",
-    )
 
 
 def renew_reports(settings: Settings, *, is_published: bool) -> Iterator[OutletReceipt]:

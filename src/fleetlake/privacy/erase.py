@@ -10,7 +10,7 @@ order matters: rows in the catalog become files first, and every older snapshot 
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,7 +38,13 @@ from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.marts.mirror import read_mirror
 from fleetlake.marts.on_target import target_of
-from fleetlake.privacy.copies import earlier_backups, renew_exports, renew_published, renew_reports
+from fleetlake.privacy.copies import (
+    OnStep,
+    earlier_backups,
+    renew_exports,
+    renew_published,
+    renew_reports,
+)
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, attempted, table_receipts
 from fleetlake.publishing.snapshot_folders import published_folder
 from fleetlake.receiving.drain import drain_quiet
@@ -118,20 +124,13 @@ def _vacuum_database(lake: SharedLake) -> None:
             cursor.execute(f"vacuum (full, analyze) {quoted(schema)}.{quoted(table)}")
 
 
-OnStep = Callable[[str], None]
-
-
-def ignore_step(_: str) -> None:
-    """Ignore progress."""
-
-
 def erase(
     settings: Settings,
     wanted: Sequence[tuple[Thing, int]],
     *,
     backups: Sequence[str] = (),
     is_dry_run: bool = False,
-    on_step: OnStep = ignore_step,
+    on_step: OnStep = lambda _: None,
 ) -> Receipt:
     """Erase things by kind and id; `backups` are looked into for copies that still hold them.
 
