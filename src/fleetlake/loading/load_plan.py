@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import (
     changing_since,
     fan_out_ids,
@@ -89,14 +88,6 @@ class _Planner:
     now: datetime
     scope: Scope
 
-    @property
-    def lake(self) -> Lake:
-        return self.state.lake
-
-    @property
-    def profile(self) -> str:
-        return self.state.profile
-
     def plan(self, bulk: BulkList | None) -> LoadPlan:
         endpoint, only = self.endpoint, self.scope.only
         proven = self._proven()
@@ -145,14 +136,14 @@ class _Planner:
         """Return the shard's ids. Without a fan-out, there is one walk without an id."""
         if self.endpoint.fan_out is None:
             return [None]
-        ids = fan_out_ids(self.lake, self.profile, self.endpoint)
+        ids = fan_out_ids(self.state.lake, self.state.profile, self.endpoint)
         return [one for one in ids if self.scope.shard.has(one)]
 
     def _signs(
         self, ids: Sequence[Id], turns: Turns, bulk: BulkList | None, last: LastRead | None
     ) -> Signs:
         """Return what the lake knows about which ids have something to request."""
-        endpoint, fan_out = self.endpoint, self.endpoint.fan_out
+        state, endpoint, fan_out = self.state, self.endpoint, self.endpoint.fan_out
         signs = Signs(now=self.now, moved_at=self._moved_at(bulk))
         at_each_load = turns.at_each_load(ids)
         if fan_out is None or last is None or last.unsettled is None:
@@ -166,8 +157,8 @@ class _Planner:
         return replace(
             signs,
             turn_at=turn_at,
-            counted=records_by_id(self.lake, self.profile, endpoint, since=counted_from),
-            urged_at=last_events(self.lake, fan_out.urged_by, since=self.now - SWEEP),
+            counted=records_by_id(state.lake, state.profile, endpoint, since=counted_from),
+            urged_at=last_events(state.lake, fan_out.urged_by, since=self.now - SWEEP),
             page=endpoint.page_size / fan_out.ids_per_call,
             read_at=read_at,
             measured=frozenset(ids[::MEASURED]) | at_each_load,
@@ -178,7 +169,7 @@ class _Planner:
         chosen, fan_out = self.scope.group_freshness, self.endpoint.fan_out
         if not chosen or fan_out is None:
             return {}
-        groups = group_names(self.lake, ENDPOINTS[fan_out.source])
+        groups = group_names(self.state.lake, ENDPOINTS[fan_out.source])
         return {one: chosen[name] for one, name in groups.items() if name in chosen}
 
     def _moved_at(self, bulk: BulkList | None) -> dict[Id, datetime]:
@@ -186,7 +177,7 @@ class _Planner:
         moved = self.endpoint.fan_out.moved if self.endpoint.fan_out else None
         if moved is None or not self._is_fresh(ENDPOINTS[moved.endpoint], bulk):
             return {}
-        moved_at = last_moves(self.lake, moved)
+        moved_at = last_moves(self.state.lake, moved)
         # For an id that is no longer listed, the lake has only an outdated time of change.
         listed: Collection[Any] = moved_at.keys()
         if bulk is not None and bulk.ids is not None:
@@ -211,7 +202,7 @@ class _Planner:
         swept: Collection[Id],
         swept_from: datetime,
     ) -> list[tuple[Id, Interval]]:
-        changing = changing_since(self.lake, self.profile, self.endpoint)
+        changing = changing_since(self.state.lake, self.state.profile, self.endpoint)
         again_from = min(changing or swept_from, swept_from)
         return [
             (partition, interval)
