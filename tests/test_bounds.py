@@ -14,7 +14,7 @@ import stamina
 
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
 from fleetlake.service.bodies import REFUSAL_BYTES, whole_answer
-from fleetlake.service.client import Client, _Deadline
+from fleetlake.service.client import Client, _uncounted
 from fleetlake.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -192,12 +192,11 @@ def test_a_wait_that_the_service_asks_for_ends_at_the_time_limit_and_its_429_is_
 
 def test_time_waiting_for_our_own_limits_does_not_count_towards_the_page_time_limit():
     async def go() -> None:
-        deadline = _Deadline(0.02)
-        async with deadline.timeout:
-            with deadline.uncounted():
+        async with asyncio.timeout(0.02) as deadline:
+            with _uncounted(deadline):
                 await asyncio.sleep(0.05)
         with pytest.raises(TimeoutError):
-            async with _Deadline(0.02).timeout:
+            async with asyncio.timeout(0.02):
                 await asyncio.sleep(5)
 
     asyncio.run(go())

@@ -83,28 +83,23 @@ _OF_ALL = {
 _UNAVAILABLE = {403, 404, 405}
 
 
-class _Deadline:
-    """A limit on the seconds of a page: all attempts, the waits between them, their bodies.
+@contextmanager
+def _uncounted(deadline: asyncio.Timeout) -> Iterator[None]:
+    """Stop the clock of a page's deadline within the block.
 
-    Time during which fleetlake itself delays a call, for the call limit or for other calls, does
-    not count. It says nothing about the service, and may be far longer than a page takes.
+    The deadline limits all attempts, the waits between them and their bodies. Time during which
+    fleetlake itself delays a call, for the call limit or for other calls, does not count: it says
+    nothing about the service, and may be far longer than a page takes.
     """
-
-    def __init__(self, seconds: float) -> None:
-        self.timeout = asyncio.timeout(seconds)
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """Stop the clock of the deadline within the block."""
-        loop = asyncio.get_running_loop()
-        ends_at = self.timeout.when()
-        assert ends_at is not None
-        left = ends_at - loop.time()
-        self.timeout.reschedule(None)
-        try:
-            yield
-        finally:
-            self.timeout.reschedule(loop.time() + left)
+    loop = asyncio.get_running_loop()
+    ends_at = deadline.when()
+    assert ends_at is not None
+    left = ends_at - loop.time()
+    deadline.reschedule(None)
+    try:
+        yield
+    finally:
+        deadline.reschedule(loop.time() + left)
 
 
 class Client:
@@ -211,9 +206,9 @@ class Client:
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
         )
-        deadline = _Deadline(self._page_seconds)
+        deadline = asyncio.timeout(self._page_seconds)
         try:
-            async with deadline.timeout:
+            async with deadline:
                 return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
             root = self._roots[service.name if service else api]
@@ -250,10 +245,12 @@ class Client:
         )
 
     @asynccontextmanager
-    async def _turn(self, deadline: _Deadline, expires_at: datetime | None) -> AsyncIterator[None]:
+    async def _turn(
+        self, deadline: asyncio.Timeout, expires_at: datetime | None
+    ) -> AsyncIterator[None]:
         """Hold a slot for a call, once the gate and the call limit allow one more."""
         async with AsyncExitStack() as held:
-            with deadline.uncounted():
+            with _uncounted(deadline):
                 await held.enter_async_context(self._gate.admit(self._urgency(expires_at)))
                 await self._limit.wait_turn()
             yield
