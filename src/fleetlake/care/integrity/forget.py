@@ -7,7 +7,6 @@ the next build computes the marts again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fleetlake.care.integrity.checksums import forget_checksums
 from fleetlake.care.integrity.listing import FileStore, ListedFile, listed_files
@@ -21,7 +20,6 @@ from fleetlake.care.integrity.meta_repair import (
 from fleetlake.care.integrity.stand_in import stand_in
 from fleetlake.care.maintenance import one_thread
 from fleetlake.endpoints import ENDPOINTS, POLLED, PUSHED
-from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import ducklake
 from fleetlake.lake.audit_trail import EventKind, record_event
@@ -35,22 +33,6 @@ from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
 _MOST_NAMED = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class _TableLoss:
-    """What one table lost."""
-
-    name: str
-    losses: tuple[Loss, ...]
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        return self.losses[0].endpoint
-
-    @property
-    def is_mart(self) -> bool:
-        return self.losses[0].file.schema == "marts"
 
 
 def forget_losses(
@@ -67,37 +49,31 @@ def forget_losses(
     stream is being loaded for longer than `patience`; LakeError if the lake has changed since the
     losses were described.
     """
-    tables = _by_table(losses)
+    tables: dict[str, list[Loss]] = {}
+    for loss in losses:
+        tables.setdefault(loss.file.of_table, []).append(loss)
     with all_locks(lake.path, patience):
         _require_listed(lake, [file for loss in losses for file in loss.files])
-        _put_stand_ins(lake, tables)
-        _flush_deletes(lake, tables)
+        _put_stand_ins(lake, losses)
+        _flush_deletes(lake, losses)
         # Otherwise DuckLake lists few deleted rows in the catalog and keeps their file.
         lake.execute(ducklake.FILES_ONLY)
         with lake.transaction():
-            rows = {table.name: _drop_rows(lake, table) for table in tables}
-            for table in tables:
-                _unprove(lake, table)
+            rows = {name: _drop_rows(lake, of_table) for name, of_table in tables.items()}
+            for of_table in tables.values():
+                _unprove(lake, of_table)
             for name in contradicted:
                 read_stream_again(lake, ENDPOINTS[name], None)
-            if {table.name.removeprefix("meta.") for table in tables} & REPROVED:
+            if {name.removeprefix("meta.") for name in tables} & REPROVED:
                 forget_all_proofs(lake)
-            for table in tables:
-                _record(lake, table, rows[table.name])
-            restore_meta(lake, {table.name for table in tables})
-            if {table.name for table in tables} & {f"raw.{e.name}" for e in (PUSHED, POLLED)}:
+            for name, of_table in tables.items():
+                _record(lake, of_table, rows[name])
+            restore_meta(lake, tables.keys())
+            if tables.keys() & {f"raw.{e.name}" for e in (PUSHED, POLLED)}:
                 drop_dangling(lake, polled_from=kept_from(lake).get(POLLED.name, BEGINNING))
             forget_checksums(lake, {file.name for file in damaged})
             balance_loads(lake, contradicted)
         _expire(lake, [*damaged, *(file for loss in losses for file in loss.files)])
-
-
-def _by_table(losses: Sequence[Loss]) -> list[_TableLoss]:
-    names = dict.fromkeys(loss.file.of_table for loss in losses)
-    return [
-        _TableLoss(name=name, losses=tuple(one for one in losses if one.file.of_table == name))
-        for name in names
-    ]
 
 
 def _require_listed(lake: Lake, files: Sequence[ListedFile]) -> None:
@@ -111,72 +87,69 @@ def _require_listed(lake: Lake, files: Sequence[ListedFile]) -> None:
         )
 
 
-def _put_stand_ins(lake: Lake, tables: Sequence[_TableLoss]) -> None:
+def _put_stand_ins(lake: Lake, losses: Sequence[Loss]) -> None:
     """Replace the lost files. Data files go first: without them no deleted row can return."""
     store = FileStore(lake.path)
-    files = [
-        file for one in tables if not one.is_mart for loss in one.losses for file in loss.files
-    ]
+    files = [file for loss in losses if not loss.is_of_mart for file in loss.files]
     for file in sorted(files, key=lambda file: file.is_delete):
         columns = [] if file.is_delete else ducklake.file_columns(lake, file.data_file_id)
         store.replace(file.name, stand_in(file, columns))
 
 
-def _flush_deletes(lake: Lake, tables: Sequence[_TableLoss]) -> None:
+def _flush_deletes(lake: Lake, losses: Sequence[Loss]) -> None:
     """Write the deleted rows that the catalog itself lists into files.
 
     Otherwise DuckLake would keep a file of which some rows are on that list.
     """
+    files = [loss.file for loss in losses if not loss.is_of_mart]
     with one_thread(lake):
-        for table in tables:
-            if not table.is_mart:
-                ducklake.flush_rows(lake, *table.name.split(".", 1))
+        for schema, table in dict.fromkeys((file.schema, file.table) for file in files):
+            ducklake.flush_rows(lake, schema, table)
 
 
-def _drop_rows(lake: Lake, table: _TableLoss) -> int:
+def _drop_rows(lake: Lake, losses: Sequence[Loss]) -> int:
     """Drop the lost files of a table, in the open transaction; return their rows."""
-    schema, name = (quoted(part) for part in table.name.split(".", 1))
-    count = f"select count(*) from {schema}.{name}"
+    table = f"{quoted(losses[0].file.schema)}.{quoted(losses[0].file.table)}"
+    count = f"select count(*) from {table}"
     before = lake.number(count)
-    if table.is_mart:  # the next build creates it; half of a mart would be wrong
-        lake.execute(f"drop table {schema}.{name}")
+    if losses[0].is_of_mart:  # the next build creates it; half of a mart would be wrong
+        lake.execute(f"drop table {table}")
         return before
     store = FileStore(lake.path)
-    names = ", ".join(literal(store.url(loss.file.name)) for loss in table.losses)
-    lake.execute(f"delete from {schema}.{name} where filename in ({names})")
+    names = ", ".join(literal(store.url(loss.file.name)) for loss in losses)
+    lake.execute(f"delete from {table} where filename in ({names})")
     return before - lake.number(count)
 
 
-def _unprove(lake: Lake, table: _TableLoss) -> None:
-    endpoint = table.endpoint
+def _unprove(lake: Lake, losses: Sequence[Loss]) -> None:
+    endpoint = losses[0].endpoint
     if endpoint is None or not endpoint.is_requested:
         return
-    ranges = [loss.held for loss in table.losses if loss.held]
+    ranges = [loss.held for loss in losses if loss.held]
     if not endpoint.is_snapshot:
-        is_known = len(ranges) == len(table.losses)
-        read_stream_again(lake, endpoint, ranges if is_known else None)
+        read_stream_again(lake, endpoint, ranges if len(ranges) == len(losses) else None)
         return
-    for loss in table.losses:
+    for loss in losses:
         if loss.held:
             reason = f"a lost file held {counted(loss.rows, 'row')}; {loss.prospect}"
             add_gap(lake, loss.profile, endpoint, loss.held, reason, partition="")
 
 
-def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
+def _record(lake: Lake, losses: Sequence[Loss], rows: int) -> None:
     """Record what was forgotten of one table: an event without names or ids of devices."""
-    endpoint, held = table.endpoint, [loss.held for loss in table.losses if loss.held]
-    details: dict[str, object] = {
-        "files": [loss.file.name for loss in table.losses][:_MOST_NAMED],
-        "ranges": [[one.start, one.end] for one in held][:_MOST_NAMED],
-    }
+    table, endpoint = losses[0].file.of_table, losses[0].endpoint
+    held = [[loss.held.start, loss.held.end] for loss in losses if loss.held]
     record_event(
         lake,
         EventKind.REPAIR,
-        f"{counted(rows, 'row')} of {table.name} deleted with "
-        f"{counted(len(table.losses), 'lost file')}: {table.losses[0].prospect}.",
-        endpoint=endpoint.name if endpoint else table.name,
+        f"{counted(rows, 'row')} of {table} deleted with "
+        f"{counted(len(losses), 'lost file')}: {losses[0].prospect}.",
+        endpoint=endpoint.name if endpoint else table,
         rows=rows,
-        details=details,
+        details={
+            "files": [loss.file.name for loss in losses][:_MOST_NAMED],
+            "ranges": held[:_MOST_NAMED],
+        },
     )
 
 

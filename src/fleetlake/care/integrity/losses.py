@@ -47,10 +47,15 @@ class Loss:
         return ENDPOINTS.get(self.file.table) if self.file.schema == "raw" else None
 
     @property
+    def is_of_mart(self) -> bool:
+        """True if the file was a mart's."""
+        return self.file.schema == "marts"
+
+    @property
     def prospect(self) -> str:
         """Whether the rows come back, for people."""
         endpoint = self.endpoint
-        if self.file.schema == "marts":
+        if self.is_of_mart:
             return "the next build computes the mart"
         if endpoint is None:
             return "cannot be read again" if self.file.schema != "meta" else _of_meta(self.file)

@@ -32,13 +32,17 @@ def stand_in(file: ListedFile, columns: Sequence[tuple[str, int]]) -> bytes:
     The stand-in of a delete file lists no deleted rows. Raises: LakeError if the file's footer is
     too short for any stand-in.
     """
-    if file.is_delete:
-        return _fitted(file, _no_deletes())
-    for count in range(len(columns), -1, -1):  # a short footer has no room for all of them
-        content = _fitted_or_none(file, _lost_rows(file.rows, columns[:count]))
+    # A short footer has no room for all columns.
+    counts = range(len(columns), -1, -1)
+    lost = (_lost_rows(file.rows, columns[:count]) for count in counts)
+    for table in [_no_deletes()] if file.is_delete else lost:
+        content = _fitted(file, table)
         if content is not None:
             return content
-    raise _too_short(file)
+    raise LakeError(
+        f"The lost file {file.name} cannot be replaced: its footer was too short.",
+        remedy="Restore the lake from a backup with `fleetlake restore`.",
+    )
 
 
 def is_stand_in(footer: pq.FileMetaData) -> bool:
@@ -62,14 +66,7 @@ def _lost_rows(rows: int, columns: Sequence[tuple[str, int]]) -> pa.Table:
     return pa.table([pa.nulls(rows, pa.int32())] * len(fields), schema=pa.schema(fields))
 
 
-def _fitted(file: ListedFile, table: pa.Table) -> bytes:
-    content = _fitted_or_none(file, table)
-    if content is None:
-        raise _too_short(file)
-    return content
-
-
-def _fitted_or_none(file: ListedFile, table: pa.Table) -> bytes | None:
+def _fitted(file: ListedFile, table: pa.Table) -> bytes | None:
     """Return a file of the recorded footer length and, if possible, of the recorded size."""
     room = file.footer_size - _footer_length(_written(table, 0))
     for padding in range(room, max(room - _VARINT_BYTES, -1), -1):
@@ -103,10 +100,3 @@ def _with_unreadable_pages(content: bytes, file: ListedFile) -> bytes:
     end = len(content) - _TAIL - file.footer_size
     missing = max(0, file.size - len(content))
     return _MAGIC + b"\xff" * (end - len(_MAGIC) + missing) + content[end:]
-
-
-def _too_short(file: ListedFile) -> LakeError:
-    return LakeError(
-        f"The lost file {file.name} cannot be replaced: its footer was too short.",
-        remedy="Restore the lake from a backup with `fleetlake restore`.",
-    )
