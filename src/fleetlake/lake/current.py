@@ -24,6 +24,11 @@ def is_current(endpoint: Endpoint) -> str:
     return "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
 
 
+def same_key(endpoint: Endpoint) -> str:
+    """Return the SQL condition that a stored row `t` and a row `b` of a batch are one record's."""
+    return " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
+
+
 def current_keys(
     lake: Lake, endpoint: Endpoint, *, profile: str | None = None, within: Interval | None = None
 ) -> set[tuple[Any, ...]]:
@@ -49,11 +54,11 @@ def current_keys(
 
 def lacks_current(lake: Lake, endpoint: Endpoint, keys: "pa.Table", *, profile: str) -> bool:
     """Return whether an account has current rows whose keys are not among these."""
-    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
+    others = f"not exists (select 1 from batch b where {same_key(endpoint)})"
     with lake.view("batch", keys):
         found = lake.rows(
             f"select 1 from raw.{endpoint.name} t where {is_current(endpoint)} "
-            f"and account_profile = ? and not exists (select 1 from batch b where {same}) limit 1",
+            f"and account_profile = ? and {others} limit 1",
             [profile],
         )
     return bool(found)

@@ -28,6 +28,7 @@ from fleetlake.decoding.values import ROOT, without_hosts
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.current import is_current, same_key
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.registry import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
@@ -118,9 +119,8 @@ def _differing(lake: Lake, endpoint: Endpoint, name: str) -> list[tuple[int, str
 
 def _stored(endpoint: Endpoint, rows: str) -> str:
     """Return SQL that joins the stored rows `t`, of history the current ones, to sent rows `b`."""
-    same = " and ".join(f"t.{quoted(key)} = b.{quoted(key)}" for key in endpoint.key)
-    current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
-    return f"(from raw.{quoted(endpoint.name)} {current}) t join {rows} b on {same}"
+    stored = f"from raw.{quoted(endpoint.name)} where {is_current(endpoint)}"
+    return f"({stored}) t join {rows} b on {same_key(endpoint)}"
 
 
 def _json_content(text: str) -> bytes:
@@ -239,7 +239,7 @@ def _upsert(state: RunState, batch: Batch, load_id: str) -> Committed:
         changed = lake.number(
             f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
             f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
-            f"where {_same_key(endpoint)} and {_differs(endpoint)} and {is_own}",
+            f"where {same_key(endpoint)} and {_differs(endpoint)} and {is_own}",
             [profile, load_id],
         )
         return Committed(_insert_unknown(lake, batch, load_id), changed, 0)
@@ -322,7 +322,7 @@ def _changed(lake: Lake, batch: Batch, is_own: str) -> pa.Table:
     names = ", ".join(f"b.{quoted(name)}" for name in batch.rows.schema.names)
     bounds, limits = _key_bounds(lake, endpoint)
     return lake.execute(
-        f"select {names} from raw.{endpoint.name} t join batch b on {_same_key(endpoint)} "
+        f"select {names} from raw.{endpoint.name} t join batch b on {same_key(endpoint)} "
         f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {is_own}",
         limits,
     ).to_arrow_table()
@@ -354,7 +354,7 @@ def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts)
     with lake.view("batch", changes.columns(endpoint.key)):
         closed = lake.number(
             f"update raw.{endpoint.name} t set valid_to = greatest(?, t.valid_from) from batch b "
-            f"where t.valid_to is null and {_same_key(endpoint)}",
+            f"where t.valid_to is null and {same_key(endpoint)}",
             [batch.seen_at],
         )
     for part in changes.parts():
@@ -370,12 +370,11 @@ def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts)
 def _insert_unknown(lake: Lake, batch: Batch, load_id: str) -> int:
     endpoint = batch.endpoint
     is_history = endpoint.mode is Mode.HISTORY
-    known = "where valid_to is null" if is_history else ""
     return lake.number(
         f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE}{_VALID_FROM if is_history else ''} from ({_once(endpoint)}) "
-        f"anti join (select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
-        f"using ({_listed(endpoint.key)})",
+        f"anti join (select {_listed(endpoint.key)} from raw.{endpoint.name} "
+        f"where {is_current(endpoint)}) using ({_listed(endpoint.key)})",
         [batch.profile, load_id, *([batch.seen_at] if is_history else [])],
     )
 
@@ -401,10 +400,6 @@ def _once(endpoint: Endpoint) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
-
-
-def _same_key(endpoint: Endpoint) -> str:
-    return " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
 
 
 def _differs(endpoint: Endpoint) -> str:

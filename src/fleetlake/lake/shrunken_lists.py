@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.current import same_key
 from fleetlake.lake.loads import Batch, Whole
 from fleetlake.lake.rejects import waiting_rejects
 from fleetlake.lake.run_state import RunState
@@ -82,7 +83,8 @@ def _divided(
     """
     if whole.shrink.is_accepted:
         return frozenset(gone), frozenset()
-    retired = {key for key, id_ in gone.items() if not _is_asked(whole, id_)}
+    asked = None if whole.asked is None else {id_ for walk in whole.asked for id_ in walk}
+    retired = {key for key, id_ in gone.items() if asked is not None and id_ not in asked}
     still = before & gone.keys() - retired
     new = gone.keys() - retired - before
     lost = Counter(gone[key] for key in new)
@@ -112,11 +114,6 @@ def _is_too_much(
     )
 
 
-def _is_asked(whole: Whole, id_: int | str | None) -> bool:
-    """Return whether the list was requested for the id that a record belongs to."""
-    return whole.asked is None or any(id_ in walk for walk in whole.asked)
-
-
 def _key(batch: Batch) -> str:
     return f"json_array({', '.join(quoted(name) for name in batch.endpoint.key)})::varchar"
 
@@ -131,10 +128,10 @@ _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 def _gone(lake: Lake, batch: Batch) -> dict[str, int | str | None]:
     """Return the current records missing from the list: their keys and fan-out ids."""
-    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in batch.endpoint.key)
+    others = f"not exists (select 1 from batch b where {same_key(batch.endpoint)})"
     found = lake.rows(
         f"select {_key(batch)}, {_partition(batch)} from raw.{quoted(batch.endpoint.name)} t "
-        f"where {_IS_CURRENT} and not exists (select 1 from batch b where {same})",
+        f"where {_IS_CURRENT} and {others}",
         [batch.profile],
     )
     return dict(found)

@@ -19,7 +19,7 @@ from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.current import is_current
+from fleetlake.lake.current import is_current, same_key
 from fleetlake.lake.evolution.member_values import forget_drift, move_values
 from fleetlake.text.quoting import quoted
 
@@ -154,12 +154,11 @@ def fill_never_held(
     `is_own` is the condition on the account.
     """
     filled = 0
-    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
     for column in new_columns:
         name = quoted(column.name)
         filled += lake.number(
             f"update raw.{quoted(endpoint.name)} t set {name} = b.{name} from batch b "
-            f"where t.valid_to is null and {same} and t.{name} is null "
+            f"where t.valid_to is null and {same_key(endpoint)} and t.{name} is null "
             f"and b.{name} is not null and {is_own}"
         )
     return filled
