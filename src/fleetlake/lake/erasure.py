@@ -188,18 +188,14 @@ class _Erasure:
 
     def _redact(self, endpoint: Endpoint, column: Column) -> None:
         """Replace mentions in a column; each distinct text is looked at once."""
-        is_json = column.kind is Kind.JSON
         name, table = quoted(column.name), f"raw.{quoted(endpoint.name)}"
-        pattern = self._json_pattern if is_json else self._pattern
+        pattern = self._json_pattern if column.kind is Kind.JSON else self._pattern
         found = f"regexp_matches({name}::varchar, {literal(pattern)})" if pattern else "true"
         texts = self._lake.rows(
             f"select distinct {name}::varchar from {table} where {name} is not null and {found}"
         )
-        changes = {
-            text: new
-            for (text,) in texts
-            if (new := self._redacted(text, column, is_json=is_json)) != text
-        }
+        redact = self._tombstones.redaction(column)
+        changes = {text: new for (text,) in texts if (new := redact(text)) != text}
         if not changes:
             return
         pairs = pa.table({"old": list(changes), "new": list(changes.values())})
@@ -208,11 +204,6 @@ class _Erasure:
                 f"update {table} set {name} = r.new from redactions r "
                 f"where {table}.{name}::varchar = r.old"
             )
-
-    def _redacted(self, text: str, column: Column, *, is_json: bool) -> str | None:
-        if is_json:
-            return self._tombstones.redacted_json(text, column.path[-1])
-        return self._tombstones.redacted(text)
 
     def _quarantine(self) -> None:
         """Delete quarantined records that belong to what is erased, or mention it."""

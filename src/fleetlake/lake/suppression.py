@@ -14,7 +14,6 @@ import pyarrow as pa
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import (
     Thing,
@@ -56,10 +55,9 @@ class Suppression:
         if not (self.tombstones and rows.num_rows):
             return rows
         for column in text_columns(self.endpoint):
-            is_json, member = column.kind is Kind.JSON, column.path[-1]
-            rows = _mapped(rows, column.name, self._redaction(is_json=is_json, member=member))
+            rows = _mapped(rows, column.name, self.tombstones.redaction(column))
         if EXTRA in rows.column_names:
-            rows = _mapped(rows, EXTRA, self._redaction(is_json=True, member=""))
+            rows = _mapped(rows, EXTRA, self.tombstones.redacted_json)
         return self._without_actors(rows)
 
     def admitted_rejects(self, rejects: Sequence[RejectedRecord]) -> list[RejectedRecord]:
@@ -117,11 +115,6 @@ class Suppression:
             new = [None if gone else value for value, gone in zip(old, erased, strict=True)]
             rows = _with_column(rows, name, new)
         return rows
-
-    def _redaction(self, *, is_json: bool, member: str) -> Callable[[str | None], str | None]:
-        if not is_json:
-            return self.tombstones.redacted
-        return lambda text: self.tombstones.redacted_json(text, member)
 
 
 def read_suppression(lake: Lake, endpoint: Endpoint) -> Suppression:

@@ -8,12 +8,14 @@ its serial number, an e-mail address.
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
+from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.connection import Lake
 from fleetlake.text.word_windows import as_words, count_words, redact, redact_json
@@ -51,6 +53,12 @@ class Tombstones:
         if text is None:
             return None
         return redact_json(text, self._lengths, self._has_words, member=member)
+
+    def redaction(self, column: Column) -> Callable[[str | None], str | None]:
+        """Return what removes the values of erased things from a text of a column."""
+        if column.kind is not Kind.JSON:
+            return self.redacted
+        return partial(self.redacted_json, member=column.path[-1])
 
     @property
     def _lengths(self) -> list[int]:
