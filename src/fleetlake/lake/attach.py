@@ -185,7 +185,9 @@ def attach_statements(path: LakeAddress, *, read_only: bool = False, version: in
         extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
         files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
         login = None
-        own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
+        # A catalog restored from a dump enters this mode when it is next opened for writing.
+        is_logged = not read_only or (path / CATALOG_LOG).exists()
+        own += ["META_JOURNAL_MODE 'WAL'"] if is_logged else []
     in_store = [*_store_secret(files)] if "://" in files else []
     secrets = [login, *in_store] if login else in_store
     extensions += ("httpfs",) if in_store else ()
@@ -259,14 +261,6 @@ def _other_format(message: str, path: LakeAddress) -> LakeError | None:
 
 def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
-
-
-def _has_log(path: Path) -> bool:
-    """Return whether a catalog is in write-ahead mode, without opening it.
-
-    A catalog restored from a dump enters that mode when it is next opened for writing.
-    """
-    return (path / CATALOG_LOG).exists()
 
 
 def _login_secret(password: str) -> str:

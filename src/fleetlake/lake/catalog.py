@@ -88,7 +88,8 @@ def open_lake(
 
                     create_missing(lake)
                     known = read_format(lake)
-                _mark_ready(path)
+                if isinstance(path, Path):  # a shared one is checked each time it is opened
+                    (path / READY).touch()
         if not read_only:
             from fleetlake.lake.evolution.upgrade import upgrade  # noqa: PLC0415 - those who only read need it not
 
@@ -119,12 +120,6 @@ def open_as_is(path: LakeAddress, *, read_only: bool = True) -> Iterator[Lake]:
     finally:
         with open_lock(path):
             connection.close()
-
-
-def _mark_ready(path: LakeAddress) -> None:
-    """Mark a folder's catalog as complete; a shared one is checked each time it is opened."""
-    if isinstance(path, Path):
-        (path / READY).touch()
 
 
 def require_lake(path: LakeAddress) -> None:

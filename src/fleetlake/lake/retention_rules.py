@@ -132,7 +132,9 @@ def delete_older(lake: Lake) -> dict[str, int]:
         if name not in ENDPOINTS:  # of another release
             continue
         with lake.transaction():
-            rows = _delete_rows(lake, ENDPOINTS[name], start)
+            event_time = ENDPOINTS[name].event_time
+            age = "valid_to" if event_time is None else quoted(event_time)
+            rows = lake.number(f"delete from raw.{quoted(name)} where {age} < ?", [start])
             rows += _delete_records(lake, name, start)
             if name == PUSHED.name:
                 drop_dangling(lake)
@@ -147,11 +149,6 @@ def delete_older(lake: Lake) -> dict[str, int]:
                     details={"kept_from": start},
                 )
     return deleted
-
-
-def _delete_rows(lake: Lake, endpoint: Endpoint, start: datetime) -> int:
-    age = "valid_to" if endpoint.event_time is None else quoted(endpoint.event_time)
-    return lake.number(f"delete from raw.{quoted(endpoint.name)} where {age} < ?", [start])
 
 
 def _delete_records(lake: Lake, name: str, start: datetime) -> int:

@@ -111,7 +111,8 @@ class _Planner:
             expired=self._expired(proven, wanted),
             unconfirmed=self._unconfirmed(),
             skipped=len(ids) - len(asked),
-            has_shown=self._has_shown(),
+            # Many ids of a fan-out never return a record.
+            has_shown=bool(endpoint.fan_out) or self.state.watermark(endpoint) is not None,
         )
         if only is not None:
             # A chosen range may never have been read before, so it measures no lateness.
@@ -231,12 +232,6 @@ class _Planner:
                 if start < end:
                     expired.setdefault(key, []).append(Interval(start, end))
         return expired
-
-    def _has_shown(self) -> bool:
-        """Return whether the stream ever returned a record; many ids of a fan-out never do."""
-        if self.endpoint.fan_out is not None:
-            return True
-        return self.state.watermark(self.endpoint) is not None
 
     def _unconfirmed(self) -> frozenset[str]:
         """Return the ids that this account may not see now; nothing is proven for them."""

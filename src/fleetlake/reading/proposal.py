@@ -254,12 +254,8 @@ def _privacy(name: str) -> Privacy | None:
     >>> str(_privacy("detected_imei")), _privacy("device_status")
     ('identifier', None)
     """
-    words = name.replace(".", "_").split("_")
-    return next((found for word in words if (found := _of_word(word))), None)
-
-
-def _of_word(word: str) -> Privacy | None:
-    return VOCABULARY[word].privacy if word in VOCABULARY else None
+    known = (VOCABULARY.get(word) for word in name.replace(".", "_").split("_"))
+    return next((one.privacy for one in known if one and one.privacy), None)
 
 
 def _quoted(name: str) -> str:

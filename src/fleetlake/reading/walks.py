@@ -123,12 +123,9 @@ class _Walks:
             if page.is_last or rest == before:
                 continue
             if number >= window.most_pages:
-                frontier.returned(window, rest, count, _spread(first, last))
+                spread = abs(last - first) if first and last else timedelta(0)
+                frontier.returned(window, rest, count, spread)
                 return
             if self._has_idle and count and frontier.share(window, rest, count):
                 return
         frontier.finished(window, count)
-
-
-def _spread(first: datetime | None, last: datetime | None) -> timedelta:
-    return abs(last - first) if first and last else timedelta(0)

@@ -10,7 +10,6 @@ import msgspec
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA
-from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_values import format_path
@@ -86,12 +85,8 @@ class Misfit:
 
 def misfits(lake: Lake, endpoint: Endpoint, profile: str) -> tuple[Misfit, ...]:
     """Return the columns of an endpoint that refused values of an account."""
-    noted = {
-        member
-        for (member,) in lake.rows(
-            "select distinct member from meta.schema_drift where endpoint = ?", [endpoint.name]
-        )
-    }
+    sql = "select distinct member from meta.schema_drift where endpoint = ?"
+    noted = {member for (member,) in lake.rows(sql, [endpoint.name])}
     [now] = with_retyped(lake, [endpoint])
     found = []
     for column, declared in zip(now.columns, endpoint.columns, strict=True):
@@ -105,20 +100,15 @@ def misfits(lake: Lake, endpoint: Endpoint, profile: str) -> tuple[Misfit, ...]:
             [profile],
         )
         if rows:
-            command = _command(endpoint, declared)
+            can_change = declared.kind in RETYPES and declared.name not in endpoint.required
+            command = f"fleetlake records columns retype {endpoint.name} {declared.name}"
             found.append(
                 Misfit(
                     column=column.name,
                     kind=str(column.kind),
                     rows=rows,
                     example=example,
-                    command=command,
+                    command=command if can_change else None,
                 )
             )
     return tuple(found)
-
-
-def _command(endpoint: Endpoint, column: Column) -> str | None:
-    if column.kind not in RETYPES or column.name in endpoint.required:
-        return None
-    return f"fleetlake records columns retype {endpoint.name} {column.name}"

@@ -150,7 +150,8 @@ def _migrate(lake: Lake) -> list[str]:
             _hold_streams(lake, locks)
         for number, migration in enumerate(pending, start=first + 1):
             with commit_lock(lake.path), lake.transaction():
-                _prepare(lake)
+                if missing := tables.missing_of_meta(lake):  # of what a migration writes to
+                    lake.execute(";\n".join(missing))
                 for step in migration.steps:
                     step.apply(lake)
                 note_format(lake, number)
@@ -169,10 +170,3 @@ def _hold_streams(lake: Lake, locks: ExitStack) -> None:
             f"stream is being loaded. {busy.what}",
             remedy="Wait until the load has ended, then run again. Nothing was changed.",
         ) from None
-
-
-def _prepare(lake: Lake) -> None:
-    """Create what a migration writes to and an older lake lacks, in the open transaction."""
-    missing = tables.missing_of_meta(lake)
-    if missing:
-        lake.execute(";\n".join(missing))
