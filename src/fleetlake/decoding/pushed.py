@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
 _MILLISECONDS_FROM = 10**11
 """As seconds, this is the year 5138; as milliseconds, 1973."""
 
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def in_contract_shape(text: bytes) -> bytes:
@@ -76,14 +76,15 @@ def in_contract_shape(text: bytes) -> bytes:
     if not _HINT.search(text):
         return text
     try:
-        members = _MEMBERS.decode(text)
+        members = _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return text  # the reader of pages says what is wrong
     found = {name: value for name in members if (value := _value(members, name)) not in (None, {})}
     changes: dict[str, Any] = {
         name: None for name in ("router", "account") if members.get(name) and name not in found
     }
-    changes |= _type(found) | _device(found) | _times(found)
+    changes |= _type(found) | _device(found)
+    changes |= {name: at for name in _TIMES if name in found and (at := _instant(found[name]))}
     if not changes:
         return text
     return msgspec.json.encode(members | changes)
@@ -123,10 +124,6 @@ def _number(device: Any) -> int | None:
         return relation_id(device)
     except (ValueError, OverflowError):
         return None
-
-
-def _times(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: at for name in _TIMES if name in found and (at := _instant(found[name]))}
 
 
 def _instant(value: Any) -> str | None:
@@ -171,7 +168,6 @@ _IDENTIFYING = ("router_id", "account_id", "created_at", "created_at_timeuuid", 
 _UNFORESEEN = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, PageUnreadable)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INSTANT = pa.timestamp("us", tz="UTC")
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 

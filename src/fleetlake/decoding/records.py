@@ -203,7 +203,7 @@ class PageReader:
         """Decode a page of records as declared, or as learned. Raises: ValueError, OddRecord."""
         if self._fast is None or _has_nul(body) or may_have_many_records(body):
             raise OddRecord
-        page = self._fast.page(body)
+        page = self._fast.pages.decode(body)
         found = self._fast.columns(page.data)
         values = {column.name: found[column.path] for column in self._endpoint.columns}
         for column in self._endpoint.columns:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple
@@ -213,20 +213,15 @@ class _Place:
     within: tuple["_Place", ...] = ()
 
 
-class FastDecoder:
-    """Decodes pages of records that are as the struct declares them."""
+class FastDecoder(NamedTuple):
+    """Decodes pages of records that are as a struct declares them."""
 
-    def __init__(self, api: Api, record: type[msgspec.Struct]) -> None:
-        self._decoder = msgspec.json.Decoder(envelope(api, record), strict=False)
-        self._places = _places_of(record)
-
-    def page(self, body: bytes) -> Any:
-        """Return the page. Raises: ValueError if it is not one of such records."""
-        return self._decoder.decode(body)
+    pages: msgspec.json.Decoder[Any]
+    places: tuple[_Place, ...]
 
     def columns(self, records: Sequence[Any]) -> dict[Path, Sequence[Any]]:
         """Return the values of each member of a page's records, by its path."""
-        return dict(_columns(records, self._places))
+        return dict(_columns(records, self.places))
 
 
 def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> FastDecoder | None:
@@ -249,7 +244,9 @@ def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> FastDecoder | N
         for wire in [_WIRE_TYPES[c.kind]]
     ]
     members += [_Member(path, msgspec.Raw, MISSING) for path in learned.paths]
-    return FastDecoder(endpoint.api, _nested_struct(members, endpoint.api))
+    record = _nested_struct(members, endpoint.api)
+    decoder = msgspec.json.Decoder(envelope(endpoint.api, record), strict=False)
+    return FastDecoder(decoder, _places_of(record))
 
 
 def attribute_of(member: str) -> str:
