@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -179,10 +180,11 @@ def back_up(
         stamp = datetime.now(UTC).strftime(STAMP)
         copy = copy_catalog(folder, Path(work) / "catalog.sqlite")
         _refuse_other_content(target, copy)
-        sums = {**_checksums_at(target), **own}
+        written = (found.sha256.items() for found in target.manifests())
+        sums = dict(chain.from_iterable(written)) | own
         verified = _verified(target, sums) if is_verified else {}
         changed = {name for name, is_as_written in verified.items() if not is_as_written}
-        copied = _copy_files(folder, target, copy, _Copying(sums, changed, on_copied))
+        copied = _copy_files(folder, target, copy, sums=sums, changed=changed, on_copied=on_copied)
         manifest = Manifest(
             stamp=stamp,
             lake_id=copy.lake_id,
@@ -257,11 +259,6 @@ def _own_checksums(lake: Path) -> dict[str, str]:
     return {}
 
 
-def _checksums_at(target: BackupTarget) -> dict[str, str]:
-    """Return the checksums of the data files of a target's backups."""
-    return {name: sum_ for found in target.manifests() for name, sum_ in found.sha256.items()}
-
-
 def _verified(target: BackupTarget, sums: Mapping[str, str]) -> dict[str, bool]:
     """Read all files of a target's backups; return of each whether it is as it was written."""
     known = {f"{FILES}/{name}": checksum for name, checksum in sums.items()}
@@ -271,34 +268,32 @@ def _verified(target: BackupTarget, sums: Mapping[str, str]) -> dict[str, bool]:
     return dict(zip(names, found, strict=True))
 
 
-@dataclass(frozen=True)
-class _Copying:
-    """How files are copied: `sums` gets the checksums that it lacks, `changed` is copied again."""
-
-    sums: dict[str, str]
-    changed: Collection[str]
-    on_copied: OnBytes
-
-
 def _copy_files(
-    lake: Path, target: BackupTarget, copy: CatalogCopy, how: _Copying
+    lake: Path,
+    target: BackupTarget,
+    copy: CatalogCopy,
+    *,
+    sums: dict[str, str],
+    changed: Collection[str],
+    on_copied: OnBytes,
 ) -> dict[str, int]:
-    """Copy what the target lacks; return the bytes of each copied file.
+    """Copy what the target lacks, and what has `changed`; return the bytes of each copied file.
 
-    Raises: LakeError for a file of the lake that is not as it was written.
+    `sums` gets the checksums that it lacks. Raises: LakeError for a file of the lake that is not as
+    it was written.
     """
     held, files = target.sizes(FILES), lake / LAKE_FILES
     lacking = {
         name: size
         for name, size in copy.files.items()
-        if held.get(name) != size or f"{FILES}/{name}" in how.changed
+        if held.get(name) != size or f"{FILES}/{name}" in changed
     }
     for name, size in lacking.items():
         _require_whole(files / name, size)
 
     def copy_one(name: str) -> None:
         checksum = sha256_of(files / name)
-        if how.sums.setdefault(name, checksum) != checksum:
+        if sums.setdefault(name, checksum) != checksum:
             raise LakeError(
                 f"The file {files / name} of the lake changed after being written, so it cannot "
                 "be backed up.",
@@ -307,9 +302,9 @@ def _copy_files(
             )
         target.put(files / name, f"{FILES}/{name}")
 
-    copy_all(lacking, copy_one, how.on_copied)
-    for name in copy.files.keys() - how.sums.keys():  # of a backup that an earlier release made
-        how.sums[name] = sha256_of(files / name)
+    copy_all(lacking, copy_one, on_copied)
+    for name in copy.files.keys() - sums.keys():  # of a backup that an earlier release made
+        sums[name] = sha256_of(files / name)
     return lacking
 
 
