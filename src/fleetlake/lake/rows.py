@@ -320,11 +320,14 @@ def _changed(lake: Lake, batch: Batch, is_own: str) -> pa.Table:
     """Return the rows of the view `batch` whose current version is different."""
     endpoint = batch.endpoint
     names = ", ".join(f"b.{quoted(name)}" for name in batch.rows.schema.names)
-    bounds, limits = _key_bounds(lake, endpoint)
+    key = quoted(endpoint.key[0])
+    # The bounds spare files without keys of the batch.
+    [bounds] = lake.rows(f"select min({key}), max({key}) from batch")
     return lake.execute(
         f"select {names} from raw.{endpoint.name} t join batch b on {same_key(endpoint)} "
-        f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {is_own}",
-        limits,
+        f"where t.valid_to is null and t.{key} between ? and ? and {_differs(endpoint)} "
+        f"and {is_own}",
+        [*bounds],
     ).to_arrow_table()
 
 
@@ -337,13 +340,6 @@ def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for field, column in zip(schema, rows.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _key_bounds(lake: Lake, endpoint: Endpoint) -> tuple[str, list[object]]:
-    """Return an SQL condition, and its parameters, that spares files without keys of `batch`."""
-    key = quoted(endpoint.key[0])
-    [(lowest, highest)] = lake.rows(f"select min({key}), max({key}) from batch")
-    return f"and t.{key} between ? and ?", [lowest, highest]
 
 
 def _replace_versions(lake: Lake, batch: Batch, load_id: str, changes: RowParts) -> int:

@@ -27,18 +27,17 @@ def proven_intervals(
     lake: Lake, profile: str, endpoint: Endpoint, *, partitions: Collection[str] | None = None
 ) -> dict[str, list[Interval]]:
     """Return the ranges proven complete by partition, oldest first; of all partitions, or some."""
-    sql = (
-        "select partition, start_at, end_at from meta.intervals "
-        "where account_profile = ? and endpoint = ?"
-    )
-    parameters = [profile, endpoint.name]
     if partitions is None:
-        return _by_partition(lake.rows(f"{sql} order by start_at", parameters))
+        return all_proven_intervals(lake, profile, [endpoint.name]).get(endpoint.name, {})
     import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
 
     with lake.view("asked", pa.table({"partition": pa.array(partitions, pa.string())})):
-        sql = f"{sql} and partition in (select partition from asked) order by start_at"
-        return _by_partition(lake.rows(sql, parameters))
+        found = lake.rows(
+            "select partition, start_at, end_at from meta.intervals where account_profile = ? "
+            "and endpoint = ? and partition in (select partition from asked) order by start_at",
+            [profile, endpoint.name],
+        )
+    return _by_partition(found)
 
 
 def _by_partition(rows: Iterable[tuple[str, datetime, datetime]]) -> dict[str, list[Interval]]:
@@ -282,16 +281,15 @@ def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since:
 
 def last_read(reads: Sequence[ReadRow], endpoint: Endpoint, shard: str) -> LastRead | None:
     """Return the last finished load of a stream's shard, or None before the first one."""
-    found = [one for one in reads if (one.endpoint, one.shard) == (endpoint.name, shard)]
-    if not found:
-        return None
-    [(_, _, final, read, swept_at, wanted_from), *_] = found
-    return LastRead(
-        shard=shard,
-        unsettled=Interval(final, read) if final and read else None,
-        swept_at=swept_at,
-        wanted_from=wanted_from or BEGINNING,
-    )
+    for name, of_shard, final, read, swept_at, wanted_from in reads:
+        if (name, of_shard) == (endpoint.name, shard):
+            return LastRead(
+                shard=shard,
+                unsettled=Interval(final, read) if final and read else None,
+                swept_at=swept_at,
+                wanted_from=wanted_from or BEGINNING,
+            )
+    return None
 
 
 def all_reads(lake: Lake, profile: str) -> list[ReadRow]:
