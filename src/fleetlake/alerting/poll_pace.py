@@ -41,10 +41,10 @@ class PushEvidence:
 
     polled_at: datetime | None
     pushed_at: datetime | None
-    confirmed: int
-    unconfirmed: int
-    unpushed: int
-    failing: int
+    confirmed: int = 0
+    unconfirmed: int = 0
+    unpushed: int = 0
+    failing: int = 0
 
 
 def reason_to_poll(evidence: PushEvidence, *, now: datetime) -> str | None:
@@ -52,8 +52,7 @@ def reason_to_poll(evidence: PushEvidence, *, now: datetime) -> str | None:
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    >>> evidence = PushEvidence(polled_at=noon, pushed_at=noon, confirmed=3, unconfirmed=0,
-    ...                         unpushed=0, failing=0)
+    >>> evidence = PushEvidence(polled_at=noon, pushed_at=noon, confirmed=3)
     >>> reason_to_poll(evidence, now=noon + timedelta(minutes=10)) is None
     True
     >>> reason_to_poll(evidence, now=noon + timedelta(minutes=20))

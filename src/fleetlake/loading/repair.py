@@ -12,7 +12,7 @@ from fleetlake.care.integrity.forget import forget_losses
 from fleetlake.care.integrity.listing import OnBytes, ignore_bytes
 from fleetlake.care.integrity.losses import REPROVED, Loss, describe_losses
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
-from fleetlake.endpoints.model import Endpoint, FanOut
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import open_as_is
@@ -46,8 +46,9 @@ class RepairPlan:
         if {loss.file.table for loss in self.losses if loss.file.schema == "meta"} & REPROVED:
             lost = {*ENDPOINTS}
         lost |= {*self.contradicted}
-        sources = {fan_out.source for fan_out in _fan_outs(lost)}
-        moved = {fan_out.moved.endpoint for fan_out in _fan_outs(lost) if fan_out.moved}
+        fan_outs = [fan_out for name in lost if (fan_out := ENDPOINTS[name].fan_out)]
+        sources = {fan_out.source for fan_out in fan_outs}
+        moved = {fan_out.moved.endpoint for fan_out in fan_outs if fan_out.moved}
         return tuple(e.name for e in requested_endpoints() if e.name in lost | sources | moved)
 
     @property
@@ -141,7 +142,3 @@ def _record_unlisted(
         for partition, hole in lost:
             reason = "its file was lost, and the service no longer lists the device"
             add_gap(lake, profile, endpoint, hole, reason, partition=partition)
-
-
-def _fan_outs(names: set[str]) -> list[FanOut]:
-    return [fan_out for name in names if (fan_out := ENDPOINTS[name].fan_out)]

@@ -49,14 +49,7 @@ def _evidence(lake: Lake, profile: str, now: datetime) -> PushEvidence:
     [(polled_at, read_until)] = lake.rows(_SQL["last_poll"], [profile, str(WHOLE)]) or _NEVER
     [(pushes, first, pushed_at)] = lake.rows(_SQL["pushes"], [profile])
     if not pushes or polled_at is None or read_until is None:
-        return PushEvidence(
-            polled_at=polled_at,
-            pushed_at=pushed_at,
-            confirmed=0,
-            unconfirmed=0,
-            unpushed=0,
-            failing=0,
-        )
+        return PushEvidence(polled_at=polled_at, pushed_at=pushed_at)
     service_now = read_until + SETTLE + max(now - polled_at, timedelta(0))
     recent = service_now - RECENT
     [(confirmed, unconfirmed)] = lake.rows(
