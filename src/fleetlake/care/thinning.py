@@ -61,5 +61,5 @@ def expire_between_hours(lake: Lake) -> int:
 
 
 def _without_exported(lake: Lake, snapshots: list[int]) -> list[int]:
-    held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
+    held = {number for at in lake.values(_EXPORTED) for number in (at, at + 1)}
     return [number for number in snapshots if number not in held]

@@ -222,13 +222,13 @@ def _date_versions_by_their_commits(
     The version before such a version ends at the same instant, so it gets the same time.
     """
     table = f"raw.{quoted(endpoint.name)}"
-    moments = lake.rows(
+    moments = lake.values(
         f"select distinct unnest([valid_from, valid_to]) as moment from {table} "
         "where account_profile = $profile and greatest(valid_from, valid_to) > $latest "
         "order by moment",
         {"profile": profile, "latest": latest},
     )
-    for (moment,) in moments:
+    for moment in moments:
         if moment is None or moment <= latest:
             continue
         committed = lake.instant(

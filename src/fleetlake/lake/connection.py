@@ -112,6 +112,10 @@ class Lake:
         with lake_errors(self.path), stoppable(self._connection):
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
+    def values(self, sql: str, parameters: object = None) -> list[Any]:
+        """Return the rows of a query with one column as its values. Raises: LakeError."""
+        return [value for (value,) in self.rows(sql, parameters)]
+
     def number(self, sql: str, parameters: object = None) -> int:
         """Return the one number of a query, or how many rows a statement changed."""
         [(number,)] = self.rows(sql, parameters)

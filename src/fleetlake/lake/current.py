@@ -82,19 +82,16 @@ def listed_ids(lake: Lake, fan_out: FanOut, where: str, parameters: Sequence[str
         f"from raw.{quoted(fan_out.source)} where {where}"
         for name in fan_out.listed_in
     )
-    found = lake.rows(
+    return lake.values(
         f"select distinct unnest(ids) as id from ({lists}) order by id",
         [*parameters] * len(fan_out.listed_in),
     )
-    return [id_ for (id_,) in found]
 
 
 def listed_groups(lake: Lake) -> frozenset[str]:
     """Return the names of all groups, in lower case."""
-    found = lake.rows(
-        "select distinct lower(name) from raw.groups where valid_to is null and name is not null"
-    )
-    return frozenset(name for (name,) in found)
+    sql = "select lower(name) from raw.groups where valid_to is null and name is not null"
+    return frozenset(lake.values(sql))
 
 
 def group_names(lake: Lake, listing: Endpoint) -> dict[Any, str]:

@@ -191,11 +191,11 @@ class _Erasure:
         name, table = quoted(column.name), f"raw.{quoted(endpoint.name)}"
         pattern = self._json_pattern if column.kind is Kind.JSON else self._pattern
         found = f"regexp_matches({name}::varchar, {literal(pattern)})" if pattern else "true"
-        texts = self._lake.rows(
+        texts = self._lake.values(
             f"select distinct {name}::varchar from {table} where {name} is not null and {found}"
         )
         redact = self._tombstones.redaction(column)
-        changes = {text: new for (text,) in texts if (new := redact(text)) != text}
+        changes = {text: new for text in texts if (new := redact(text)) != text}
         if not changes:
             return
         pairs = pa.table({"old": list(changes), "new": list(changes.values())})
@@ -231,7 +231,7 @@ class _Erasure:
                 listed = ", ".join(map(str, sorted(ids)))
                 self._delete("meta.findings", f"{column} in ({listed})")
         for name in ("comment", "assignee", "actor"):
-            for (text,) in self._lake.rows(
+            for text in self._lake.values(
                 f"select distinct {name} from meta.findings where {name} is not null"
             ):
                 if (new := self._tombstones.redacted(text)) != text:
@@ -241,7 +241,7 @@ class _Erasure:
 
     def _examples(self) -> None:
         """Forget examples of new members that mention what is erased."""
-        for (example,) in self._lake.rows(
+        for example in self._lake.values(
             "select distinct example from meta.schema_drift where example is not null"
         ):
             if self._tombstones.redacted_json(example) != example:

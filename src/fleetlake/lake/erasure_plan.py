@@ -164,12 +164,12 @@ def _members(lake: Lake, thing: Thing, things: Things) -> frozenset[int]:
         for name in naming_columns(listing, owner):
             if not ids or name in listing.key:
                 continue
-            rows = lake.rows(
-                f"select {key} from raw.{quoted(listing.name)} group by {key} "
-                f"having arg_max({quoted(name)}, (valid_to is null, valid_from)) "
-                f"in ({_listed(ids)})"
+            found |= set(
+                lake.values(
+                    f"select {key} from raw.{quoted(listing.name)} group by {key} having "
+                    f"arg_max({quoted(name)}, (valid_to is null, valid_from)) in ({_listed(ids)})"
+                )
             )
-            found |= {id_ for (id_,) in rows}
     return frozenset(found)
 
 
@@ -189,7 +189,7 @@ def _values(lake: Lake, things: Things) -> Iterator[str]:
         is_own = " or ".join(own)
         for expression in _telling(listed, [c.name for c in columns], endpoint):
             of = f"select {expression} as told from raw.{quoted(endpoint.name)}"
-            for (value,) in lake.rows(
+            for value in lake.values(
                 f"select distinct told from ({of} where {is_own}) where told is not null "
                 f"except {of} where not coalesce({is_own}, false)"
             ):
@@ -223,10 +223,10 @@ def _spellings(value: str) -> Iterator[str]:
 def _value_conditions(lake: Lake, endpoint: Endpoint, values: frozenset[str]) -> Iterator[str]:
     for column in identifiers(endpoint):
         name = quoted(column.name)
-        rows = lake.rows(
+        held = lake.values(
             f"select distinct {name} from raw.{quoted(endpoint.name)} where {name} is not null"
         )
-        known = [literal(value) for (value,) in rows if as_words(value) in values]
+        known = [literal(value) for value in held if as_words(value) in values]
         if known:
             yield f"{name} in ({', '.join(known)})"
 

@@ -287,12 +287,12 @@ def _judge_list(
     keys = batch.rows.columns(batch.endpoint.key)
     keys = keys.append_column("_row", pa.array(range(keys.num_rows), pa.int64()))
     with state.lake.view("batch", keys):
-        again = state.lake.rows(
+        again = state.lake.values(
             f"select _row from batch join (select {key}, max(_row) as last from batch "
             f"group by {key} having count(*) > 1) using ({key}) where _row < last"
         )
         absence = judge_missing(state, batch, whole) if whole else MissingRecords()
-    return frozenset(row for (row,) in again), absence
+    return frozenset(again), absence
 
 
 def _last_read(part: pa.Table, first: int, superseded: frozenset[int]) -> pa.Table:

@@ -126,7 +126,7 @@ class RunState:
             if not self._may_read:
                 raise _NotRead
             if self._unused is None:
-                self._unused = frozenset(name for (name,) in self.lake.rows(UNUSED_TABLES))
+                self._unused = frozenset(self.lake.values(UNUSED_TABLES))
             self._parts[table] = nothing if table in self._unused else read()
         part: Part = self._parts[table]
         return part

@@ -165,12 +165,13 @@ def _bury_members(state: RunState, suppression: Suppression, rows: pa.Table) -> 
     if not new:
         return
     lake = state.lake
-    held = lake.rows(
-        f"select {quoted(key)} from raw.{quoted(endpoint.name)} "
-        f"where {quoted(key)} in (select unnest(?::bigint[]))",
-        [sorted(new)],
+    new -= set(
+        lake.values(
+            f"select {quoted(key)} from raw.{quoted(endpoint.name)} "
+            f"where {quoted(key)} in (select unnest(?::bigint[]))",
+            [sorted(new)],
+        )
     )
-    new -= {i for (i,) in held}
     state.forget("meta.tombstones")
     add_tombstones(lake, [(thing, i) for i in new], ())
     for other in ENDPOINTS.values():

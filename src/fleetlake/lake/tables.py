@@ -112,7 +112,7 @@ def create_missing(lake: Lake) -> None:
 
 def set_file_options(lake: Lake) -> None:
     """Set how new files are written, as far as the lake's owner has not chosen that."""
-    chosen = {name for (name,) in lake.rows("select option_name from lake.options()")}
+    chosen = {*lake.values("select option_name from lake.options()")}
     for options in _FILE_OPTIONS:
         if chosen.isdisjoint(options):
             for name, value in options.items():

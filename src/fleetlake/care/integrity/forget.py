@@ -157,10 +157,10 @@ def _expire(lake: Lake, files: Sequence[ListedFile]) -> None:
     """Expire the snapshots that read lost files, and remove what is left of the files."""
     newest = lake.number("select max(snapshot_id) from lake.snapshots()")
     ends = {file.name: file.ended or newest for file in files}
-    found = lake.rows("select snapshot_id from lake.snapshots() where snapshot_id < ?", [newest])
+    sql = "select snapshot_id from lake.snapshots() where snapshot_id < ?"
     lost = [
         number
-        for (number,) in found
+        for number in lake.values(sql, [newest])
         if any(file.begun <= number < ends[file.name] for file in files)
     ]
     if lost:

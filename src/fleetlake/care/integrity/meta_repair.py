@@ -69,9 +69,7 @@ def rows_of_loads(lake: Lake) -> dict[str, int]:
 def _removed_on_purpose(lake: Lake) -> set[str | None]:
     """Return the endpoints of which retention or erasure removed rows; None stands for all."""
     kinds = ", ".join(map(literal, (EventKind.RETENTION, EventKind.ERASURE)))
-    return {
-        name for (name,) in lake.rows(f"select endpoint from meta.events where kind in ({kinds})")
-    }
+    return {*lake.values(f"select endpoint from meta.events where kind in ({kinds})")}
 
 
 def _missing_newest(
@@ -109,7 +107,8 @@ def read_stream_again(lake: Lake, endpoint: Endpoint, ranges: Sequence[Interval]
     """
     if ranges is None:
         lake.execute("delete from meta.intervals where endpoint = ?", [endpoint.name])
-    for profile in _profiles(lake, endpoint) if ranges else ():
+    sql = "select distinct account_profile from meta.intervals where endpoint = ?"
+    for profile in lake.values(sql, [endpoint.name]) if ranges else ():
         known = proven_intervals(lake, profile, endpoint)
         left = {
             partition: [part for whole in proven for part in subtract(whole, ranges or ())]
@@ -133,13 +132,6 @@ def forget_all_proofs(lake: Lake) -> None:
 def _sweep_next(lake: Lake, condition: str, parameters: list[object]) -> None:
     sql = _SQL["sweep_next"].format(days=2 * SWEEP.days, condition=condition)
     lake.execute(sql, parameters)
-
-
-def _profiles(lake: Lake, endpoint: Endpoint) -> list[str]:
-    found = lake.rows(
-        "select distinct account_profile from meta.intervals where endpoint = ?", [endpoint.name]
-    )
-    return [profile for (profile,) in found]
 
 
 def lower_watermark(lake: Lake, endpoint: Endpoint) -> None:

@@ -51,10 +51,9 @@ def note_drift(state: RunState, endpoint: Endpoint, load_id: str, rows: pa.Table
 def _names(lake: Lake, objects: pa.ChunkedArray) -> list[str]:
     """Return the names of all members of a column of JSON objects, in order."""
     with lake.stream("unknown", pa.table({"members": objects})):
-        found = lake.rows(
+        return lake.values(
             "select distinct unnest(json_keys(members)) as name from unknown order by 1"
         )
-    return [name for (name,) in found]
 
 
 def _examples(objects: pa.ChunkedArray, names: Collection[str]) -> list[str]:
@@ -86,7 +85,7 @@ class Misfit:
 def misfits(lake: Lake, endpoint: Endpoint, profile: str) -> tuple[Misfit, ...]:
     """Return the columns of an endpoint that refused values of an account."""
     sql = "select distinct member from meta.schema_drift where endpoint = ?"
-    noted = {member for (member,) in lake.rows(sql, [endpoint.name])}
+    noted = {*lake.values(sql, [endpoint.name])}
     [now] = with_retyped(lake, [endpoint])
     found = []
     for column, declared in zip(now.columns, endpoint.columns, strict=True):

@@ -170,12 +170,11 @@ def forget_drift(lake: Lake, endpoint: str, column: Column) -> None:
 
 def _texts_with(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
     """Yield the distinct `_extra` texts that contain a member, in chunks."""
-    found = lake.rows(
+    texts = lake.values(
         f"select distinct {EXTRA}::varchar from raw.{quoted(endpoint.name)} "
         f"where contains({EXTRA}::varchar, ?)",
         [json_text(path[0])],
     )
-    texts = [text for (text,) in found]
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         portion = texts[start : start + TEXTS_AT_ONCE]
         yield [text for text in portion if _holds(msgspec.json.decode(text), path)]

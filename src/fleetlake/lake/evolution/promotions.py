@@ -161,9 +161,10 @@ def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
 
 def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
     """Return a raw table's column names in lower case: SQL ignores case."""
-    found = lake.rows(
-        "select lower(column_name) from duckdb_columns() "
-        "where database_name = 'lake' and schema_name = 'raw' and table_name = ?",
-        [endpoint],
+    return set(
+        lake.values(
+            "select lower(column_name) from duckdb_columns() "
+            "where database_name = 'lake' and schema_name = 'raw' and table_name = ?",
+            [endpoint],
+        )
     )
-    return {name for (name,) in found}

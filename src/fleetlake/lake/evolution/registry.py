@@ -136,11 +136,10 @@ def take_from_extra(lake: Lake, endpoint: Endpoint) -> int:
 
 def take_values(lake: Lake, endpoint: Endpoint, condition: str = "true") -> int:
     """Move values that fit their columns out of `_extra`, if any of the rows have some."""
-    found = lake.rows(
+    members = lake.values(
         f"select distinct unnest(json_keys({EXTRA})) from raw.{quoted(endpoint.name)} "
         f"where {condition} and {EXTRA} is not null"
     )
-    members = {member for (member,) in found}
     late = [column for column in endpoint.columns if column.path[0] in members]
     return sum(move_values(lake, endpoint, column) for column in late)
 
