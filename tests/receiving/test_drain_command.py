@@ -57,7 +57,7 @@ def test_it_says_how_many_faults_the_journal_has():
 def test_while_another_process_drains_for_long_it_says_so_and_changes_nothing(
     lake_path, folder, monkeypatch
 ):
-    monkeypatch.setattr(drain.drain_batches, "__kwdefaults__", {"profile": "", "lock_seconds": 0})
+    monkeypatch.setattr(drain.drain_once, "__kwdefaults__", {"profile": "", "lock_seconds": 0})
     push(folder, with_id(an_alert()))
 
     with drain_lock(lake_path):

@@ -165,12 +165,6 @@ _IDS = _Ids()
 """What all readers remember: records of several endpoints name the same device."""
 
 
-@cache
-def reader_of(endpoint: Endpoint) -> "PageReader":
-    """Return the endpoint's reader, built once."""
-    return PageReader(endpoint)
-
-
 class PageReader:
     """The fast and the lenient reader of one endpoint."""
 
@@ -315,6 +309,10 @@ class PageReader:
         left = members_left(self._endpoint, members)
         refuse_many_members(left)
         return row, left
+
+
+reader_of = cache(PageReader)
+"""The reader of an endpoint, built once."""
 
 
 def _open_single_links(members: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
@@ -93,11 +92,7 @@ def read_tombstones(lake: Lake) -> Tombstones:
 
 
 def add_tombstones(
-    lake: Lake,
-    things: Iterable[tuple[Thing, object]],
-    values: Iterable[str],
-    *,
-    erased_at: datetime | None = None,
+    lake: Lake, things: Iterable[tuple[Thing, object]], values: Iterable[str]
 ) -> Tombstones:
     """Add tombstones of things and of words (as `as_words` gives them), in the open transaction.
 
@@ -115,9 +110,7 @@ def add_tombstones(
         rows = pa.table({"kind": list(kinds), "digest": list(digests)})
         with lake.view("buried", rows):
             lake.execute(
-                "insert into meta.tombstones by name "
-                "select *, coalesce(?::timestamptz, now()) as erased_at from buried",
-                [erased_at],
+                "insert into meta.tombstones by name select *, now() as erased_at from buried"
             )
     return Tombstones(key, known | wanted)
 

@@ -137,18 +137,13 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
 
 
 def drain_batches(
-    lake: LakeAddress,
-    folder: Path,
-    *,
-    profile: str = DEFAULT_PROFILE,
-    lock_seconds: float = DRAIN_LOCK_SECONDS,
+    lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE
 ) -> Iterator[Drained]:
     """Commit all messages that the journal in a folder holds now, and yield each commit.
 
     Raises: as `drain_once`; what was yielded before stays in the lake.
     """
-    once = partial(drain_once, lake, folder, profile=profile, lock_seconds=lock_seconds)
-    while not (drained := once()).is_nothing:
+    while not (drained := drain_once(lake, folder, profile=profile)).is_nothing:
         yield drained
 
 
