@@ -59,7 +59,9 @@ class PushSecrets:
         self._file = settings.push_secrets_file
         self._version = _version(self._file)
         self._in_file = read_secrets(self._file)
-        self._notes = SignatureNotes(settings)
+        self._expected = settings.words.header(SIGNATURE_HEADER)
+        self._note_file = settings.push_journal / _NOTE_FILE
+        self._next_note_at = 0.0
 
     def signature_in(self, headers: Sequence[tuple[bytes, bytes]]) -> Signature:
         """Return the signature that a request carries. Header names are in lower case, as in ASGI.
@@ -67,7 +69,7 @@ class PushSecrets:
         If the expected header is missing and another one has the form of a signature, that is
         returned: if it fits, the service has another name for the header. Raises: Refused.
         """
-        expected = self._notes.expected
+        expected = self._expected
         found = [value for name, value in headers if name == expected.lower().encode()]
         if len(found) == 1 and _DIGEST.fullmatch(found[0].strip()):
             return Signature(found[0].strip().lower())
@@ -95,8 +97,22 @@ class PushSecrets:
         if not any(matches):
             raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
         if signature.other_header:
-            self._notes.note(signature.other_header)
-            raise Refused(PushRefusal.UNSIGNED, f"one {self._notes.expected} is needed")
+            self._note(signature.other_header)
+            raise Refused(PushRefusal.UNSIGNED, f"one {self._expected} is needed")
+
+    def _note(self, found: str) -> None:
+        """Log that a signature is in another header, and leave a note; both at most once a minute.
+
+        A note that cannot be written does not change the answer to the message.
+        """
+        if time.monotonic() < self._next_note_at:
+            return
+        self._next_note_at = time.monotonic() + _NOTE_PAUSE_SECONDS
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        note = MisnamedSignature(expected=self._expected, found=found, at=at)
+        logging.getLogger(__name__).warning("%s %s", note.what, note.remedy)
+        with suppress(OSError):
+            write_atomically(self._note_file, json.dumps(asdict(note)))
 
     def current(self) -> tuple[bytes, ...]:
         """Return all secrets; after a change that cannot be read, those from before it."""
@@ -220,29 +236,6 @@ class MisnamedSignature:
             f'Set {SIGNATURE_HEADER} = "{self.found}" in [vendor_words] of fleetlake.toml, or in '
             "the file that FLEETLAKE_VENDOR_WORDS names, and restart `fleetlake receive`."
         )
-
-
-class SignatureNotes:
-    """Writes notes into the folder of the journals."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.expected = settings.words.header(SIGNATURE_HEADER)
-        self._file = settings.push_journal / _NOTE_FILE
-        self._next_at = 0.0
-
-    def note(self, found: str) -> None:
-        """Log that a signature is in another header, and leave a note; both at most once a minute.
-
-        A note that cannot be written does not change the answer to the message.
-        """
-        if time.monotonic() < self._next_at:
-            return
-        self._next_at = time.monotonic() + _NOTE_PAUSE_SECONDS
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        note = MisnamedSignature(expected=self.expected, found=found, at=at)
-        logging.getLogger(__name__).warning("%s %s", note.what, note.remedy)
-        with suppress(OSError):
-            write_atomically(self._file, json.dumps(asdict(note)))
 
 
 def misnamed_signature(settings: Settings) -> MisnamedSignature | None:
