@@ -33,7 +33,7 @@ from fleetlake.errors import (
 from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.retention_rules import events_kept_from, set_rules
+from fleetlake.lake.retention_rules import kept_from, set_rules
 from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
 from fleetlake.lake.run_state import RunState
 from fleetlake.lake.watermarks import (
@@ -163,7 +163,7 @@ def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now:
     Older parts stay as they are, because they cannot be read again. Raises: StreamBusy.
     """
     start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
-    start = max(start, events_kept_from(lake, endpoint) or start)
+    start = max(start, kept_from(lake).get(endpoint.name, start))
     if start < chosen.end:
         with stream_lock(lake.path, endpoint.name):
             forget_interval(lake, profile, endpoint, Interval(start, chosen.end))

@@ -8,7 +8,7 @@ An object store verifies its content by itself, so files there have none.
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from fleetlake.care.integrity.listing import FileStore, ListedFile, each_of, listed_files
 from fleetlake.lake.connection import Lake
@@ -58,7 +58,14 @@ def add_checksums(lake: Lake) -> int:
         if checksum and store.size(file.name) == file.size
     ]
     if rows:
-        _insert(lake, [file for file, _ in rows], [checksum for _, checksum in rows])
+        members = {
+            "name": [file.name for file, _ in rows],
+            "size_bytes": [file.size for file, _ in rows],
+            "sha256": [checksum for _, checksum in rows],
+        }
+        columns = ", ".join(f"unnest(${name}) as {name}" for name in members)
+        insert = f"insert into meta.files by name select {columns}, now() as checked_at"
+        lake.execute(insert, members)
     return len(rows)
 
 
@@ -90,13 +97,3 @@ def forget_checksums(lake: Lake, names: Collection[str]) -> None:
     if names:
         gone = {"names": [*names]}
         lake.execute("delete from meta.files where name in (select unnest($names))", gone)
-
-
-def _insert(lake: Lake, files: Sequence[ListedFile], checksums: Sequence[str]) -> None:
-    members = {
-        "name": [file.name for file in files],
-        "size_bytes": [file.size for file in files],
-        "sha256": [*checksums],
-    }
-    columns = ", ".join(f"unnest(${name}) as {name}" for name in members)
-    lake.execute(f"insert into meta.files by name select {columns}, now() as checked_at", members)

@@ -79,18 +79,6 @@ def note_sources(lake: Lake, noted: Mapping[str, str | None]) -> None:
                 lake.execute(f"comment on table lake.raw.{quoted(name)} is {literal(source)}")
 
 
-def _sources_held(lake: Lake) -> dict[str, str | None]:
-    """Return what the rows of each raw table are, as far as it was noted; only for own lists."""
-    if not own_lists():
-        return {}
-    return dict(
-        lake.rows(
-            "select table_name, comment from duckdb_tables() "
-            "where database_name = 'lake' and schema_name = 'raw'"
-        )
-    )
-
-
 def _source(row: Endpoint) -> str:
     """Return what identifies the rows of a list, and what their proven ranges are ranges of."""
     timed = f"; by {row.event_time} from {row.service.root if row.service else row.api} {row.path}"
@@ -104,9 +92,15 @@ def require_as_described(lake: Lake) -> Mapping[str, str | None]:
     another key, rows of one record would be taken for several, or the reverse. Raises:
     SettingsError.
     """
-    own, noted = own_lists(), _sources_held(lake)
+    own = own_lists()
     if not own:
-        return noted
+        return {}
+    noted: dict[str, str | None] = dict(
+        lake.rows(
+            "select table_name, comment from duckdb_tables() "
+            "where database_name = 'lake' and schema_name = 'raw'"
+        )
+    )
     for table, source in noted.items():
         if source and table in own and source != (now := _source(own[table].endpoint)):
             raise SettingsError(
