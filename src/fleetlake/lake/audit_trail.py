@@ -57,18 +57,11 @@ def record_event(
     details: Mapping[str, object] | None = None,
 ) -> None:
     """Add one event in the open transaction. `summary` is one plain sentence."""
+    text = json.dumps(details or {}, default=str)
     lake.execute(
         "insert into meta.events (happened_at, kind, actor, account_profile, endpoint, rows, "
         "summary, details) values (now(), ?, ?, ?, ?, ?, ?, ?)",
-        [
-            kind,
-            this_user(),
-            profile,
-            endpoint,
-            rows,
-            summary,
-            json.dumps(details or {}, default=str),
-        ],
+        [kind, this_user(), profile, endpoint, rows, summary, text],
     )
 
 

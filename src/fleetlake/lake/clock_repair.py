@@ -140,17 +140,13 @@ def _correct_stream(
         _date_versions_by_their_commits(lake, profile, endpoint, now=now, latest=latest)
     sure_until = None if endpoint.is_snapshot else _unprove(lake, profile, endpoint, latest)
     newest = None if endpoint.is_snapshot else _newest(lake, profile, endpoint, latest)
+    known = {"latest": latest, "long_ago": now - SWEEP}
+    stream = {"profile": profile, "endpoint": endpoint.name}
     lake.execute(
         "update meta.watermarks set updated_at = least(updated_at, now()), "
         "watermark_at = if(watermark_at > $latest, coalesce($newest, $long_ago), watermark_at) "
         "where account_profile = $profile and endpoint = $endpoint",
-        {
-            "latest": latest,
-            "newest": newest,
-            "long_ago": now - SWEEP,
-            "profile": profile,
-            "endpoint": endpoint.name,
-        },
+        {"newest": newest, **known, **stream},
     )
     # The next load sweeps, so it finds what the loads since then have skipped.
     lake.execute(
@@ -158,7 +154,7 @@ def _correct_stream(
         "final_until = null, read_until = null "
         "where account_profile = $profile and endpoint = $endpoint "
         "and greatest(swept_at, read_until) > $latest",
-        {"latest": latest, "long_ago": now - SWEEP, "profile": profile, "endpoint": endpoint.name},
+        {**known, **stream},
     )
     return sure_until
 

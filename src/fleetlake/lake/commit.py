@@ -122,20 +122,12 @@ def _write_proofs(
         state.forget_proven(endpoint)
     if done.added and proof.overlap and endpoint.mode is Mode.APPEND:
         note_lateness(lake, batch, proof.overlap, attempt.load_id)
+    stream = [attempt.load_id, attempt.run_id, profile, endpoint.name]
     lake.execute(
         "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
         "rows_added, rows_changed, quarantined, committed_at) "
         "values (?, ?, ?, ?, ?, ?, ?, ?, now())",
-        [
-            attempt.load_id,
-            attempt.run_id,
-            profile,
-            endpoint.name,
-            batch.records,
-            done.added,
-            done.changed,
-            done.quarantined,
-        ],
+        [*stream, batch.records, done.added, done.changed, done.quarantined],
     )
 
 

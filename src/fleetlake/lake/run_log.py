@@ -77,17 +77,11 @@ def record_build(
     tests: Mapping[str, int],
 ) -> None:
     """Record a build, in the open transaction. `tests` counts its data tests by dbt's status."""
+    failed = tests.get("fail", 0) + tests.get("error", 0)
     lake.execute(
         "insert into meta.builds (built_at, seconds, is_good, is_full, models, failed_tests, "
         "warned_tests) values (now(), ?, ?, ?, ?, ?, ?)",
-        [
-            seconds,
-            is_good,
-            is_full,
-            models,
-            tests.get("fail", 0) + tests.get("error", 0),
-            tests.get("warn", 0),
-        ],
+        [seconds, is_good, is_full, models, failed, tests.get("warn", 0)],
     )
 
 

@@ -23,6 +23,9 @@ from fleetlake.text.quoting import quoted
 FEW = 3
 """Number of records that any list may lose at once, e.g. two of three routers."""
 
+_Id = int | str | None  # of a fan-out
+_Counts = Counter[_Id]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MissingRecords:
@@ -71,11 +74,7 @@ def judge_missing(state: RunState, batch: Batch, whole: Whole) -> MissingRecords
 
 
 def _divided(
-    whole: Whole,
-    gone: Mapping[str, int | str | None],
-    before: frozenset[str],
-    held: Counter[int | str | None],
-    unreadable: int,
+    whole: Whole, gone: Mapping[str, _Id], before: frozenset[str], held: _Counts, unreadable: int
 ) -> tuple[frozenset[str], frozenset[str]] | None:
     """Return the keys of the missing records whose versions end, and of the unconfirmed ones.
 
@@ -96,14 +95,7 @@ def _divided(
     return frozenset(retired if unreadable else retired | new), frozenset(still)
 
 
-def _is_too_much(
-    whole: Whole,
-    lost: Counter[int | str | None],
-    held: Counter[int | str | None],
-    *,
-    few: int,
-    unreadable: int,
-) -> bool:
+def _is_too_much(whole: Whole, lost: _Counts, held: _Counts, *, few: int, unreadable: int) -> bool:
     """Return whether the list, or the response of one walk, has lost too large a share."""
     walks = whole.asked or ()
     of_walks = [(sum(lost[i] for i in walk), sum(held[i] for i in walk)) for walk in walks]
@@ -126,7 +118,7 @@ def _partition(batch: Batch) -> str:
 _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
-def _gone(lake: Lake, batch: Batch) -> dict[str, int | str | None]:
+def _gone(lake: Lake, batch: Batch) -> dict[str, _Id]:
     """Return the current records missing from the list: their keys and fan-out ids."""
     others = f"not exists (select 1 from batch b where {same_key(batch.endpoint)})"
     found = lake.rows(
@@ -137,7 +129,7 @@ def _gone(lake: Lake, batch: Batch) -> dict[str, int | str | None]:
     return dict(found)
 
 
-def _held(lake: Lake, batch: Batch) -> Counter[int | str | None]:
+def _held(lake: Lake, batch: Batch) -> _Counts:
     """Return the number of current records by fan-out id."""
     found = lake.rows(
         f"select {_partition(batch)} as fan_out_id, count(*) "

@@ -124,9 +124,11 @@ def _loss(lake: Lake, files: list[ListedFile]) -> Loss:
     )
 
 
-def _held(
-    statistics: dict[str, tuple[str | None, str | None]], endpoint: Endpoint | None
-) -> Interval | None:
+_Statistics = dict[str, tuple[str | None, str | None]]
+"""The least and the greatest value of each column of a file."""
+
+
+def _held(statistics: _Statistics, endpoint: Endpoint | None) -> Interval | None:
     if endpoint is None:
         return None
     column = endpoint.event_time or (
@@ -139,10 +141,7 @@ def _held(
 
 
 def _devices(
-    lake: Lake,
-    file: ListedFile,
-    statistics: dict[str, tuple[str | None, str | None]],
-    endpoint: Endpoint | None,
+    lake: Lake, file: ListedFile, statistics: _Statistics, endpoint: Endpoint | None
 ) -> str:
     """Return the ids of a file's devices: a few of them, or the first and the last."""
     if endpoint is None:
