@@ -26,9 +26,7 @@ def read_findings(lake: Lake, *, state: FindingState | None = None) -> list[dict
 
     Raises: LakeError if the marts were never built.
     """
-    result = lake.execute(findings_query(lake), {"state": state})
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return lake.named_rows(findings_query(lake), {"state": state})
 
 
 def findings_query(lake: Lake) -> str:

@@ -166,11 +166,9 @@ def measure(lake: Lake, settings: Settings) -> Measured:
 
 
 def _changed_at(lake: Lake) -> datetime | None:
-    [(at,)] = lake.rows(
+    return lake.instant(
         "select max(committed_at) from meta.loads where rows_added > 0 or rows_changed > 0"
     )
-    found: datetime | None = at
-    return found
 
 
 def _published_at(settings: Settings) -> datetime | None:
@@ -194,21 +192,20 @@ def _figures(lake: Lake, now: datetime) -> Figures:
 
 def _calls(lake: Lake) -> list[CallCounts]:
     counts = ("calls", "refusals", "retries", "spared")
-    sums = [f"coalesce(sum({name}), 0)::bigint" for name in counts]
-    found = lake.rows(
+    sums = [f"coalesce(sum({name}), 0)::bigint as {name}" for name in counts]
+    found = lake.named_rows(
         f"select account_profile, endpoint, {', '.join(sums)} from meta.calls "
         "group by account_profile, endpoint order by all"
     )
-    names = CallCounts.__dataclass_fields__
-    return [CallCounts(**dict(zip(names, row, strict=True))) for row in found]
+    return [CallCounts(**row) for row in found]
 
 
 def _last_build(lake: Lake) -> LastBuild | None:
     names = LastBuild.__dataclass_fields__
-    found = lake.rows(
+    found = lake.named_rows(
         f"select {', '.join(names)} from meta.builds order by built_at desc, rowid desc limit 1"
     )
-    return LastBuild(**dict(zip(names, found[0], strict=True))) if found else None
+    return LastBuild(**found[0]) if found else None
 
 
 def _events(lake: Lake) -> dict[str, int]:

@@ -45,12 +45,10 @@ class PushDestinationStatus:
 
 def push_statuses(lake: Lake, *, now: datetime) -> list[PushDestinationStatus]:
     """Return all push destinations in a lake, by account and age; `now` is UTC."""
-    cursor = lake.execute(
+    rows = lake.named_rows(
         f"select * from raw.{PUSH_DESTINATIONS.name} where valid_to is null "
         "order by account_profile, destination_config_id"
     )
-    names = [column[0] for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return [_status(row["account_profile"], PushDestination.of_row(row), now) for row in rows]
 
 
@@ -153,7 +151,7 @@ def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatu
     )
     found = replace(
         _of_journal(journal, read_positions(lake)),
-        dead_letters=_count(lake, _DEAD_LETTERS, [PUSHED.name]),
+        dead_letters=lake.number(_DEAD_LETTERS, [PUSHED.name]),
     )
     if not alerts:
         return found
@@ -163,9 +161,9 @@ def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatu
         found,
         alerts=alerts,
         received_at=last,
-        unconfirmed=_count(lake, _UNCONFIRMED, [now - CONFIRMED_WITHIN]),
-        unpushed=_count(lake, _UNPUSHED, created),
-        spared_calls=_count(lake, _SPARED_CALLS, [calls_since]),
+        unconfirmed=lake.number(_UNCONFIRMED, [now - CONFIRMED_WITHIN]),
+        unpushed=lake.number(_UNPUSHED, created),
+        spared_calls=lake.number(_SPARED_CALLS, [calls_since]),
     )
 
 
@@ -179,11 +177,6 @@ def waiting_line(pushes: PushStatus) -> Iterator[str]:
         when = f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""
         size = f"{pushes.waiting_bytes:,} bytes"
         yield f"{messages} in the journal, {size}, not in the lake yet{when}."
-
-
-def _count(lake: Lake, sql: str, parameters: list[object]) -> int:
-    [(count,)] = lake.rows(sql, parameters)
-    return int(count)
 
 
 def _of_journal(folder: Path | None, positions: Mapping[str, Position]) -> PushStatus:

@@ -74,19 +74,12 @@ DAYS = 35
 
 def completeness(lake: Lake) -> list[dict[str, Any]]:
     """Return a row per stream and UTC day: how much is proven, missing between, and lost."""
-    return _as_objects(lake, text_beside(__file__, "completeness.sql"), {"days": DAYS})
+    return lake.named_rows(text_beside(__file__, "completeness.sql"), {"days": DAYS})
 
 
 def calls_by_day(lake: Lake) -> list[dict[str, Any]]:
     """Return a row per stream and UTC day with its calls, and those refused and tried again."""
-    return _as_objects(lake, text_beside(__file__, "calls_by_day.sql"), {"days": DAYS})
-
-
-def _as_objects(lake: Lake, sql: str, parameters: object = None) -> list[dict[str, Any]]:
-    """Return the rows of a query by column."""
-    result = lake.execute(sql, parameters)
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return lake.named_rows(text_beside(__file__, "calls_by_day.sql"), {"days": DAYS})
 
 
 STORAGE_VERSION = "v1.0.0"
@@ -216,9 +209,9 @@ class _Snapshot:
             "is_coarse": self.is_coarse,
             "is_demo": is_demo(self.lake.path),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
-            "watermarks": _as_objects(self.lake, _WATERMARKS),
+            "watermarks": self.lake.named_rows(_WATERMARKS),
             "gaps": [{name: getattr(gap, name) for name in _OF_GAPS} for gap in gaps(self.lake)],
-            "quarantined": _as_objects(self.lake, _SET_ASIDE),
+            "quarantined": self.lake.named_rows(_SET_ASIDE),
             "unavailable": [endpoint for (endpoint,) in self.lake.rows(_UNAVAILABLE)],
             "findings": [dict(zip(STEP_COLUMNS, row, strict=True)) for row in steps],
             "stale_marts": [asdict(one) for one in stale_marts(self.lake)],
