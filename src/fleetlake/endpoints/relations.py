@@ -117,10 +117,7 @@ def mentions(thing: Thing, id_: object) -> Iterator[str]:
     >>> "email_destinations 7" in mentions(Thing.USER, 7)
     True
     """
-    yield f"{thing} {id_}"
-    yield f"{thing}_id {id_}"
-    yield f"{thing.listing.name} {id_}"
-    for name in _ID_LISTS.get(thing, ()):
+    for name in (thing, f"{thing}_id", thing.listing.name, *_ID_LISTS.get(thing, ())):
         yield f"{name} {id_}"
 
 

@@ -56,18 +56,14 @@ class Meaning:
     is_foreign_url: bool = False
 
 
-def _read() -> dict[str, Meaning]:
-    return {
-        row["field"]: Meaning(
-            kind=Kind(row["kind"]),
-            meaning=row["meaning"],
-            unit=row["unit"] or None,
-            is_tracked=row["trait"] != "untracked",
-            privacy=Privacy(row["privacy"]) if row["privacy"] else None,
-            is_foreign_url=row["trait"] == "foreign_url",
-        )
-        for row in rows_beside(__file__, "vocabulary.csv")
-    }
-
-
-VOCABULARY: dict[str, Meaning] = _read()
+VOCABULARY: dict[str, Meaning] = {
+    row["field"]: Meaning(
+        kind=Kind(row["kind"]),
+        meaning=row["meaning"],
+        unit=row["unit"] or None,
+        is_tracked=row["trait"] != "untracked",
+        privacy=Privacy(row["privacy"]) if row["privacy"] else None,
+        is_foreign_url=row["trait"] == "foreign_url",
+    )
+    for row in rows_beside(__file__, "vocabulary.csv")
+}

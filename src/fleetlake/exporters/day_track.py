@@ -80,15 +80,14 @@ def day_track(lake: Lake, router: str, day: date) -> DayTrack:
             "The lake holds no tracks yet.", remedy="Run `fleetlake build` first: it makes them."
         )
     router_id, name = _router(lake, router)
-    rows = lake.rows(_SQL["fixes"], [router_id, day])
+    rows = lake.named_rows(_SQL["fixes"], [router_id, day])
     if not rows:
         nearest = lake.rows(_SQL["nearest"], [router_id, day])
         raise UsageError(
             f"Router {name} ({router_id}) has no fix on {day} (UTC).",
             remedy=f"The nearest day with fixes is {nearest[0][0]}." if nearest else "It has none.",
         )
-    names = TrackFix.__dataclass_fields__
-    fixes = [TrackFix(**dict(zip(names, row, strict=True))) for row in rows]
+    fixes = [TrackFix(**row) for row in rows]
     return DayTrack(router_id=router_id, router_name=name, day=day, fixes=fixes)
 
 

@@ -52,7 +52,8 @@ def outcome_line(outcome: Outcome) -> str:
         return (
             f"{name}: not due, because pushes bring it ({counted(outcome.spared, 'call')} spared)"
         )
-    has_ends = outcome.changed and _has_versions(outcome)
+    endpoint = ENDPOINTS.get(outcome.endpoint)
+    has_ends = outcome.changed and endpoint and endpoint.mode is Mode.HISTORY
     words = ("versions added", "ended") if has_ends else ("added", "changed")
     changes = _changes(words, [outcome]) or "nothing new"
     return f"{name}: {changes} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
@@ -66,10 +67,6 @@ def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
     calls = counted(sum(outcome.calls for outcome in outcomes), "call")
     done = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
     return f"{done}: {changes} ({calls}, {seconds:.1f} s)"
-
-
-def _has_versions(outcome: Outcome) -> bool:
-    return outcome.endpoint in ENDPOINTS and ENDPOINTS[outcome.endpoint].mode is Mode.HISTORY
 
 
 def _changes(words: tuple[str, str], outcomes: Sequence[Outcome]) -> str:
