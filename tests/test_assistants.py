@@ -24,7 +24,8 @@ from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.lake.watermarks import add_intervals, set_watermarks
+from fleetlake.lake.commit import set_watermarks
+from fleetlake.lake.watermarks import add_intervals
 from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.support.processes import command, environment
 from tests.support.streams import read_until

@@ -19,9 +19,10 @@ from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.clock_repair import repair_clock_claims
+from fleetlake.lake.commit import set_watermarks
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import replace_intervals, set_watermarks
+from fleetlake.lake.watermarks import replace_intervals
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.intervals import Interval

@@ -18,7 +18,8 @@ from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
-from fleetlake.lake.watermarks import add_intervals, set_watermarks
+from fleetlake.lake.commit import set_watermarks
+from fleetlake.lake.watermarks import add_intervals
 from fleetlake.marts import sql_project
 from fleetlake.planning.intervals import Interval
 from fleetlake.publishing.publish import publish

@@ -13,8 +13,9 @@ from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.commit import set_watermarks
 from fleetlake.lake.guard import Reads, close_off, tables_read
-from fleetlake.lake.watermarks import add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals
 from fleetlake.monitoring.proof import prove
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.publishing.publish import publish

@@ -14,9 +14,10 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
+from fleetlake.lake.commit import set_watermarks
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.run_log import StaleMart
-from fleetlake.lake.watermarks import add_intervals, set_watermarks
+from fleetlake.lake.watermarks import add_intervals
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.monitoring.streams import StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval

@@ -7,6 +7,8 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.confirmation import confirm
@@ -17,7 +19,7 @@ from fleetlake.lake.loads import Attempt, Batch, Committed, Proof, RowParts, Str
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.run_state import RunState
-from fleetlake.lake.watermarks import add_intervals, set_last_reads, set_watermarks
+from fleetlake.lake.watermarks import STATEMENTS, add_intervals
 from fleetlake.planning.intervals import Interval
 
 
@@ -137,6 +139,47 @@ def _mark(state: RunState, proofs: Sequence[StreamProof]) -> None:
     set_last_reads(state.lake, proofs)
     state.forget("meta.watermarks")
     state.forget("meta.reads")
+
+
+def set_watermarks(lake: Lake, proofs: Sequence[StreamProof]) -> None:
+    """Advance the streams' watermarks in the open transaction; none moves back."""
+    if not proofs:
+        return
+    newest = [one.proof.newest for one in proofs]
+    held = [one.proof.held for one in proofs]
+    members = {
+        "account_profile": [one.profile for one in proofs],
+        "endpoint": [one.endpoint.name for one in proofs],
+        "load_id": pa.array([one.load_id for one in proofs], pa.string()),
+        "watermark_at": pa.array(newest, pa.timestamp("us", tz="UTC")),
+        "list_digest": pa.array([one and one.digest for one in held], pa.string()),
+        "list_snapshot": pa.array([one and one.snapshot for one in held], pa.int64()),
+    }
+    with lake.view("marks", pa.table(members)):
+        updated = lake.number(STATEMENTS["advance"])
+        if len(proofs) > 1 or not updated:
+            lake.execute(STATEMENTS["add"])
+
+
+def set_last_reads(lake: Lake, proofs: Sequence[StreamProof]) -> None:
+    """Record the reads that have finished, in the open transaction."""
+    reads = [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
+    if not reads:
+        return
+    instant = pa.timestamp("us", tz="UTC")
+    unsettled = [read.unsettled for _, _, read in reads]
+    members = {
+        "account_profile": [profile for profile, _, _ in reads],
+        "endpoint": [endpoint for _, endpoint, _ in reads],
+        "shard": [read.shard for _, _, read in reads],
+        "final_until": pa.array([tail and tail.start for tail in unsettled], instant),
+        "read_until": pa.array([tail and tail.end for tail in unsettled], instant),
+        "swept_at": pa.array([read.swept_at for _, _, read in reads], instant),
+        "wanted_from": pa.array([read.wanted_from for _, _, read in reads], instant),
+    }
+    with lake.view("new_reads", pa.table(members)):
+        lake.execute(STATEMENTS["forget_reads"])
+        lake.execute("insert into meta.reads by name select *, now() as finished_at from new_reads")
 
 
 def _earlier(lake: Lake, attempt: Attempt) -> Committed | None:

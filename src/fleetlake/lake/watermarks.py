@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -13,14 +13,11 @@ from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.text.quoting import literal
 from fleetlake.text.tables_beside import statements_beside
 
-if TYPE_CHECKING:  # it imports pyarrow, which those who only read need not
-    from fleetlake.lake.loads import StreamProof
-
 WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
 
 _WRITTEN = statements_beside(__file__, "watermarks.sql")
-_SQL = {name: sql.format(**_WRITTEN) for name, sql in _WRITTEN.items()}
+STATEMENTS = {name: sql.format(**_WRITTEN) for name, sql in _WRITTEN.items()}
 
 
 def proven_intervals(
@@ -169,28 +166,6 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
         add_intervals(lake, profile, endpoint, left)
 
 
-def set_watermarks(lake: Lake, proofs: Sequence["StreamProof"]) -> None:
-    """Advance the streams' watermarks in the open transaction; none moves back."""
-    if not proofs:
-        return
-    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
-
-    newest = [one.proof.newest for one in proofs]
-    held = [one.proof.held for one in proofs]
-    members = {
-        "account_profile": [one.profile for one in proofs],
-        "endpoint": [one.endpoint.name for one in proofs],
-        "load_id": pa.array([one.load_id for one in proofs], pa.string()),
-        "watermark_at": pa.array(newest, pa.timestamp("us", tz="UTC")),
-        "list_digest": pa.array([one and one.digest for one in held], pa.string()),
-        "list_snapshot": pa.array([one and one.snapshot for one in held], pa.int64()),
-    }
-    with lake.view("marks", pa.table(members)):
-        updated = lake.number(_SQL["advance"])
-        if len(proofs) > 1 or not updated:
-            lake.execute(_SQL["add"])
-
-
 @dataclass(frozen=True, kw_only=True)
 class LastRead:
     """What is known about the last finished load of a stream's shard.
@@ -255,7 +230,7 @@ def begin_reads(
         return
     with commit_lock(lake.path), lake.transaction():
         lake.execute(
-            _SQL["begin_reads"],
+            STATEMENTS["begin_reads"],
             {
                 "profile": profile,
                 "shard": shard,
@@ -300,26 +275,3 @@ def all_reads(lake: Lake, profile: str) -> list[ReadRow]:
         [profile],
     )
     return [ReadRow(*row) for row in found]
-
-
-def set_last_reads(lake: Lake, proofs: Sequence["StreamProof"]) -> None:
-    """Record the reads that have finished, in the open transaction."""
-    reads = [(one.profile, one.endpoint.name, one.proof.ends) for one in proofs if one.proof.ends]
-    if not reads:
-        return
-    import pyarrow as pa  # noqa: PLC0415 - those who only read need it not
-
-    instant = pa.timestamp("us", tz="UTC")
-    unsettled = [read.unsettled for _, _, read in reads]
-    members = {
-        "account_profile": [profile for profile, _, _ in reads],
-        "endpoint": [endpoint for _, endpoint, _ in reads],
-        "shard": [read.shard for _, _, read in reads],
-        "final_until": pa.array([tail and tail.start for tail in unsettled], instant),
-        "read_until": pa.array([tail and tail.end for tail in unsettled], instant),
-        "swept_at": pa.array([read.swept_at for _, _, read in reads], instant),
-        "wanted_from": pa.array([read.wanted_from for _, _, read in reads], instant),
-    }
-    with lake.view("new_reads", pa.table(members)):
-        lake.execute(_SQL["forget_reads"])
-        lake.execute("insert into meta.reads by name select *, now() as finished_at from new_reads")
