@@ -4,7 +4,7 @@ A page has the rows of a response, and `meta` with the link to the next. A recor
 minute after its creation (observed on the service).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -63,7 +63,7 @@ def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage
 
 
 def _link(
-    list_request: ListRequest, address: str, without: tuple[str, ...] = (), **moved: Any
+    list_request: ListRequest, address: str, moved: Mapping[str, Any], without: Sequence[str] = ()
 ) -> str:
     """Return the URL of another page: other parameters kept, the cursor moved."""
     dropped = {"limit", *without, *moved}
@@ -84,7 +84,7 @@ def _id_page(view: View, list_request: ListRequest, address: str, block: Block) 
     following = None
     if len(block) > list_request.limit:
         ids = list_request.resource.by_name["id"].read(view, shown)
-        following = _link(list_request, address, ("id__gte", "offset"), id__gt=ids[-1])
+        following = _link(list_request, address, {"id__gt": ids[-1]}, ("id__gte", "offset"))
     meta = {"limit": list_request.limit, "next": following, "offset": 0, "previous": None}
     return shown if len(shown) else None, meta
 
@@ -96,9 +96,9 @@ def _offset_page(view: View, list_request: ListRequest, address: str, block: Blo
     shown = block.take(slice(offset, offset + limit))
     following = previous = None
     if len(block) > offset + limit:
-        following = _link(list_request, address, offset=offset + limit)
+        following = _link(list_request, address, {"offset": offset + limit})
     if offset > 0:
-        previous = _link(list_request, address, offset=max(offset - limit, 0))
+        previous = _link(list_request, address, {"offset": max(offset - limit, 0)})
     meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
     return shown if len(shown) else None, meta
 
@@ -136,7 +136,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerP
     if len(found) > list_request.limit:
         last = timeuuids.to_text(shown["time"][-1:], shown["tail"][-1:])[0]
         op = "gt" if ascending else "lt"
-        following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
+        following = _link(list_request, address, {f"{list_request.resource.cursor}__{op}": last})
     return shown, {"limit": list_request.limit, "next": following}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named
-from fleetlake.endpoints.model import Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake, has_meta
@@ -112,6 +112,11 @@ def kept_from(lake: Lake) -> dict[str, datetime]:
     if (polled := str(PUSHED.confirmed_by)) in rules:
         rules.setdefault(PUSHED.name, rules[polled])
     return rules
+
+
+def events_kept_from(lake: Lake, endpoint: Endpoint) -> datetime | None:
+    """Return the first event time of a stream that its rule keeps; None without a rule."""
+    return None if endpoint.event_time is None else kept_from(lake).get(endpoint.name)
 
 
 def delete_older(lake: Lake) -> dict[str, int]:
