@@ -18,6 +18,13 @@
     {% if is_incremental() and target.type == 'duckdb' %}set variable first_touched_at = (select min(fixed_at) from ({{ touched_fixes() }})){% endif %}
 {%- endmacro %}
 
+{# When the first of them was taken: a constant also on Spark, which skips files by one. #}
+{% macro first_touched_at() -%}
+    {% if target.type != 'spark' %}{{ return("getvariable('first_touched_at')") }}{% endif %}
+    {% set first = run_query('select cast(min(fixed_at) as string) from (' ~ touched_fixes() ~ ')').rows[0][0] if execute else none %}
+    {{ return("cast('" ~ first ~ "' as timestamp)" if first else 'cast(null as timestamp)') }}
+{%- endmacro %}
+
 {% macro touched_point_days() -%}
     select router_id, fix_date
     from {{ ref('location_track_points') }}

@@ -45,7 +45,7 @@ fixes as (
     from {{ ref('stg_historical_locations') }} as f
     {% if is_incremental() %}
     inner join reach as r on f.router_id = r.router_id and f.fixed_at >= r.read_from
-    where f.fixed_at >= {{ '(select min(fixed_at) from touched)' if target.type == 'spark' else "getvariable('first_touched_at')" }} - interval 20 hour
+    where f.fixed_at >= {{ first_touched_at() }} - interval 20 hour
     {% endif %}
 ),
 
