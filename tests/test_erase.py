@@ -34,6 +34,7 @@ from fleetlake.lake.tombstones import add_tombstones
 from fleetlake.loading.ingest import backfill
 from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import verify
+from fleetlake.marts.plan import work_folder
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.privacy.copies import renew_exports
 from fleetlake.privacy.erase import erase, purge_files
@@ -87,6 +88,7 @@ def world(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
     after = copied(before, folder / "after", **FLEET)
     after.settings().reports.mkdir()
     (after.settings().reports / NEWEST).write_text(victims(after)[0]["name"])
+    note_storage(after, folder / "unmounted")
     receipt = erase(after.settings(), wanted(after), backups=[str(folder / "backups")])
     return World(before, after, receipt, stamp)
 
@@ -101,6 +103,13 @@ def loaded(world: World, tmp_path: Path) -> Sim:
 def erased(world: World, tmp_path: Path) -> Sim:
     """Return the service with a copy of the lake after the erasure."""
     return copied(world.after, tmp_path, **FLEET)
+
+
+def note_storage(sim: Sim, storage: Path) -> None:
+    """Leave a note of builds on another engine, as one leaves it there."""
+    file = work_folder(sim.settings().lake) / "on-spark" / "storages"
+    file.parent.mkdir(parents=True)
+    file.write_text(str(storage))
 
 
 def mention(sim: Sim) -> None:
@@ -199,6 +208,13 @@ def test_the_receipt_says_what_was_deleted(world: World) -> None:
     assert sum(one.files_rewritten for one in world.receipt.tables) > 0
     interfaces = len(victims(world.before)[2])
     assert world.receipt.things == {"router": 1, "user": 1, "net_device": interfaces}
+
+
+def test_the_receipt_names_a_storage_of_builds_that_is_not_mounted(world: World) -> None:
+    [found] = [one for one in world.receipt.outlets if "unmounted" in one.outlet]
+
+    assert found.done == "not found"
+    assert "delete its folders mirror and tables" in str(found.left_to_do)
 
 
 def test_a_dry_run_counts_what_the_erasure_then_deletes_and_changes_nothing(world: World) -> None:

@@ -149,12 +149,13 @@ def test_days_that_a_build_writes_take_the_place_of_those_before(world):
     ]
 
 
-def test_a_build_of_the_whole_mart_takes_the_place_of_all_days(world):
+@pytest.mark.parametrize("words", [["--full-refresh"], ["--full-refresh", "--select", MART]])
+def test_a_build_of_the_whole_mart_takes_the_place_of_all_days(world, words):
     world.build()
     world.engine.touched = {"2026-11-04": [5]}
     world.build()
 
-    world.build("--full-refresh")
+    world.build(*words)
 
     assert world.rows() == [(1,), (2,), (3,)]
     assert days(world) == [[*WHOLE]]
