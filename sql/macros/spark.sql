@@ -105,6 +105,18 @@
    partition, of a day that nothing happens on, has a file without rows. It also says that this folder
    does not just hold some days. #}
 {% macro write_table(relation, sql, partition=none) %}
+    {% set new = write_rows(relation, sql, partition) %}
+    {% if partition %}
+        {% do write_empty_day(relation, new, partition, '0001-02-03') %}
+        {% do run_query('alter table ' ~ new ~ ' add if not exists partition (' ~ partition ~ " = '0001-02-03')") %}
+    {% endif %}
+    {% set old = load_cached_relation(relation) %}
+    {% do run_query('drop ' ~ (old.type if old else 'table') ~ ' if exists ' ~ relation) %}
+    {% do run_query('alter table ' ~ new ~ ' rename to ' ~ relation) %}
+{% endmacro %}
+
+{# Write the rows of a query into this build's folder of a table; return a table that has them. #}
+{% macro write_rows(relation, sql, partition=none) %}
     {% set new = api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__new') %}
     {% do run_query('drop table if exists ' ~ new) %}
     {% call statement('main') %}
@@ -113,13 +125,7 @@
         location '{{ place_of(relation) }}'
         as {{ sql }}
     {% endcall %}
-    {% if partition %}
-        {% do write_empty_day(relation, new, partition, '0001-02-03') %}
-        {% do run_query('alter table ' ~ new ~ ' add if not exists partition (' ~ partition ~ " = '0001-02-03')") %}
-    {% endif %}
-    {% set old = load_cached_relation(relation) %}
-    {% do run_query('drop ' ~ (old.type if old else 'table') ~ ' if exists ' ~ relation) %}
-    {% do run_query('alter table ' ~ new ~ ' rename to ' ~ relation) %}
+    {{ return(new) }}
 {% endmacro %}
 
 {# Write a file without rows for a day of a table, in this build's folder. #}
@@ -131,13 +137,7 @@
 {# Write days of a partitioned table, and give it them in place of its own. A day of the touched units
    that has no row left gets a file without rows. #}
 {% macro replace_days(relation, sql, partition, touched) %}
-    {% set new = api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__new') %}
-    {% do run_query('drop table if exists ' ~ new) %}
-    {% call statement('main') %}
-        create table {{ new }} using parquet partitioned by ({{ partition }})
-        location '{{ place_of(relation) }}'
-        as {{ sql }}
-    {% endcall %}
+    {% set new = write_rows(relation, sql, partition) %}
     {% set before, days, folders = [], [], {} %}
     {% for row in run_query('show partitions ' ~ relation) %}{% do before.append(row[0].split('=')[1]) %}{% endfor %}
     {% for row in run_query('show partitions ' ~ new) %}{% do days.append(row[0].split('=')[1]) %}{% endfor %}
