@@ -266,3 +266,11 @@ def test_what_cannot_be_removed_from_a_storage_is_an_error_that_names_it(lake_pa
 
     with pytest.raises(BuildFailed, match="two/tables still holds rows"):
         forget_scratch(lake_path)
+
+
+@pytest.mark.usefixtures("used")
+def test_what_cannot_be_removed_of_builds_here_is_an_error_too(lake_path):
+    (work_folder(lake_path) / "spill").write_text("a file is no folder")
+
+    with pytest.raises(BuildFailed, match="spill still holds rows"):
+        forget_scratch(lake_path)

@@ -14,7 +14,6 @@ model made it, fleetlake's or that of a project. Tables without such a mark are 
 stay. So do marts of another project: a build outside of a project does not know its models.
 """
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,7 +55,13 @@ from fleetlake.marts.dbt import (
     OnProgress,
 )
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt, steps_file
-from fleetlake.marts.on_target import BuildTarget, TargetBuild, forget_storages, require_tables
+from fleetlake.marts.on_target import (
+    BuildTarget,
+    TargetBuild,
+    forget_storages,
+    remove_rows,
+    require_tables,
+)
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
@@ -243,7 +248,7 @@ def forget_scratch(lake_path: LakeAddress, storages: Iterable[Path] = ()) -> lis
         record_built(work, None)
         discard_scratch(work)
         for folder in (work / "spill", work / "logs", *work.glob("on-*")):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_rows(folder)
     return absent
 
 

@@ -132,16 +132,21 @@ def forget_storages(
     absent = [storage for storage in sorted(used) if not any(map(Path.exists, _folders(storage)))]
     for storage in sorted(used):
         for folder in _folders(storage):
-            try:
-                shutil.rmtree(folder)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise BuildFailed(
-                    f"{folder} still holds rows, for builds on another engine: {error}",
-                    remedy="Delete that folder, then run the same command again.",
-                ) from error
+            remove_rows(folder)
     return absent
+
+
+def remove_rows(folder: Path) -> None:
+    """Remove a folder that builds have written rows to, if it exists. Raises: BuildFailed."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BuildFailed(
+            f"{folder} still holds rows that builds have written: {error}",
+            remedy="Delete that folder, then run the same command again.",
+        ) from error
 
 
 def _folders(storage: Path) -> tuple[Path, Path]:
