@@ -8,8 +8,8 @@ import pytest
 from fleetlake.care.maintenance import maintain
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.build import OURS
 from fleetlake.marts.catalogue import mart_meanings
+from fleetlake.marts.marks import OURS
 from fleetlake.marts.plan import plan_build
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds

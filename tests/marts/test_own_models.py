@@ -20,7 +20,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.build import drop_marts_without_model, write_docs
+from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import (
     mart_dates,
     mart_keys,
@@ -29,6 +29,7 @@ from fleetlake.marts.catalogue import (
     sources_of,
     tracked_tables,
 )
+from fleetlake.marts.marks import drop_marts_without_model
 from fleetlake.marts.sql_project import parse_yaml, project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
 
@@ -277,7 +278,7 @@ def test_a_mart_whose_model_was_removed_leaves_the_lake_but_no_table_of_the_user
 def test_a_mart_that_a_release_no_longer_has_leaves_the_lake(empty_lake, tmp_path, monkeypatch):
     package = tmp_path / "sql"
     write(package, "models/marts/usage/old_mart.sql", "select 1 as n")
-    monkeypatch.setattr("fleetlake.marts.build.project_folder", lambda: package)
+    monkeypatch.setattr("fleetlake.marts.marks.project_folder", lambda: package)
     monkeypatch.chdir(tmp_path)
     with open_lake(Path(shutil.copytree(empty_lake, tmp_path / "lake"))) as lake:
         lake.execute("attach ':memory:' as build; create schema build.marts")
