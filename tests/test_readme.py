@@ -1,13 +1,14 @@
 """The README and the how-to guides are correct: their commands run, and do what they say."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fleetlake.lake import open_lake
 from tests.support.consoles import console_commands, plain_settings, run_command, runnable
-from tests.support.processes import fleetlake, service
+from tests.support.processes import Service, fleetlake, service
 from tools.site_pages import DOCS, ROOT
 
 pytestmark = pytest.mark.xdist_group("readme")
@@ -29,6 +30,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     done = fleetlake("demo", "--routers", "4", "--days", "1", env=env, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Service]:
+    """Run one service for all pages: they load into one lake, and a second fleet is another."""
+    with service(routers=3, days=1) as fleet:
+        yield fleet
 
 
 def test_its_first_screen_is_one_sentence_two_commands_and_their_output() -> None:
@@ -84,16 +92,15 @@ def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) 
     ids=["readme", "guides"],
 )
 def test_the_commands_of_the_pages_succeed(
-    demo: tuple[Path, str], pages: list[str], least: int
+    demo: tuple[Path, str], fleet: Service, pages: list[str], least: int
 ) -> None:
     """Run each fleetlake and python command once, in sequence, against a simulated service."""
     folder, _ = demo
     typed = [line for page in pages for line in runnable(console_commands(page))]
     by_words = {line.split("  #")[0].strip(): line for line in typed}
     by_words.pop("fleetlake demo", None)  # the test above runs it
-    with service(routers=3, days=1) as fleet:
-        for line in by_words.values():
-            run_command(line, folder=folder, fleet=fleet)
+    for line in by_words.values():
+        run_command(line, folder=folder, fleet=fleet)
 
     assert len(by_words) >= least
 
