@@ -61,7 +61,7 @@ def dashboard(
     def ready(url: str) -> None:
         typer.echo(f"ready {url}")
         if browse and not webbrowser.open(url):
-            say("No browser could be opened.")
+            say(f"No browser could be opened here. Open {url} in one.")
 
     dashboard_server.serve_dashboard(
         published or published_folder(settings),
