@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -86,7 +87,9 @@ def started(monkeypatch):
 
 
 def build_of(lake, folder) -> _Build:
-    return _Build(lake=lake, work=folder, snapshot=1, began=0.0)
+    return _Build(
+        lake=lake, work=folder, made=folder, snapshot=1, began=0.0, built_at=datetime.now(UTC)
+    )
 
 
 def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path, monkeypatch):

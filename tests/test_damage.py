@@ -35,7 +35,7 @@ from fleetlake.lake.catalog import READY
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
-from fleetlake.marts.plan import SCRATCH, Built, Plan, plan_build, record_built
+from fleetlake.marts.plan import Built, Plan, last_built, plan_build, record_built
 from fleetlake.marts.sql_project import project_digest, project_folder
 from fleetlake.monitoring.doctor import run_checks
 from tests.support.sim import NOW, Sim, copied, loaded_sim
@@ -346,7 +346,7 @@ def test_a_lost_table_of_meta_is_proven_or_written_anew(loaded: Sim, table: str)
 
 def planned(loaded: Sim, work: Path, *, until: int) -> Plan:
     with open_lake(lake_of(loaded), read_only=True) as lake:
-        return plan_build(lake, work, select=None, is_full=False, until=until)
+        return plan_build(lake, last_built(work), select=None, is_full=False, until=until)
 
 
 @pytest.mark.release
@@ -358,7 +358,6 @@ def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
         [(snapshot,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
     work = tmp_path / "dbt"
     work.mkdir()
-    (work / SCRATCH).touch()
     record_built(work, Built(project_digest(project_folder()), snapshot))
     before = planned(loaded, work, until=snapshot)
     file_of(lake_of(loaded), "marts/uptime").unlink()

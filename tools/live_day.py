@@ -23,6 +23,7 @@ from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.ducklake import FILES_ONLY, FILES_OR_CATALOG, METADATA
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.dbt import NodeResult
+from fleetlake.marts.plan import build_time
 from fleetlake.marts.switch import Switcher
 from fleetlake.text.quoting import literal
 
@@ -72,7 +73,7 @@ def build(lake: Lake, scratch: Path, number: int) -> float:
         with lake.transaction():
             lake.execute(FILES_ONLY)
             for mart in [*map(node, MARTS), node("alert_volume", "i")]:
-                Switcher(lake.connection).update_table(mart)
+                Switcher(lake.connection, build_time()).update_table(mart)
             lake.execute(FILES_OR_CATALOG)
             lake.execute("insert into meta.builds (models) values (17)")
         thin_snapshots(lake)

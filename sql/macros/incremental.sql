@@ -102,7 +102,7 @@
     {% if target.type == 'duckdb' %}
     delete from state.built where model = '{{ this.name }}';
     insert into state.built
-    values ('{{ this.name }}', getvariable('build_snapshot'), '{{ run_started_at }}')
+    values ('{{ this.name }}', getvariable('build_snapshot'), {{ built_at() }})
     {% endif %}
 {%- endmacro %}
 
@@ -159,7 +159,7 @@
     {% endif %}
 {%- endmacro %}
 
-{# The time at which the build computed a row. #}
-{% macro built_at() -%}
-    {%- if target.type == 'spark' -%}timestamp '{{ var('built_at', '') }}'{%- else -%}cast('{{ run_started_at }}' as timestamp with time zone){%- endif -%}
-{%- endmacro %}
+{# The build's time, in the rows that it computes: the clock's, but later than any build before. #}
+{% macro built_at() -%}{{ return(adapter.dispatch('built_at')()) }}{%- endmacro %}
+{% macro default__built_at() -%}cast(getvariable('built_at') as timestamp with time zone){%- endmacro %}
+{% macro spark__built_at() -%}timestamp '{{ var('built_at', '') }}'{%- endmacro %}

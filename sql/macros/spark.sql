@@ -6,13 +6,17 @@
    into folders of their own, and the table has them there from then on. So no file of an earlier build
    is changed, and what a build that was killed still writes is in no table. #}
 
-{# Show the engine the parts of the mirror, and what builds have made and its catalog has lost. Unless
-   it `is_known` how the last build left the catalog, show it all tables: one that took its new place
-   in a build that was killed is in a folder that the next build removes. Schemas that exist without
-   our comment are those of others, or of another lake, whose tables must neither be replaced nor read. #}
-{% macro show_tables(mirrored, made, views, is_known, storage) %}
+{# Show the engine the parts of the mirror's `version`, and what builds have made and its catalog has
+   lost. The catalog notes that version. Unless it has noted the one that the last good build has
+   `shown`, show it all tables: another cluster has built since, or the last build was killed, and a
+   table that took its new place then is in a folder that the next build removes. Schemas that exist
+   without our comment are those of others, or of another lake, whose tables must neither be replaced
+   nor read. #}
+{% macro show_tables(mirrored, made, views, shown, version, storage) %}
     {% set ours = 'Built by fleetlake in ' ~ storage %}
-    {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts', 'state'] %}
+    {% set schemas = ['raw', 'meta', 'staging', 'intermediate', 'marts', 'state'] %}
+    {% set schemas = (schemas + made | map(attribute='schema') | list + views | map('first') | list) | unique | list %}
+    {% for schema in schemas %}
         {% do run_query('create schema if not exists ' ~ schema ~ " comment '" ~ ours ~ "'") %}
         {% set comments = [] %}
         {% for row in run_query('describe schema ' ~ schema) if row[0] == 'Comment' %}{% do comments.append(row[1]) %}{% endfor %}
@@ -20,13 +24,17 @@
             {% do exceptions.raise_compiler_error('Its schema ' ~ schema ~ ' is not the one built by fleetlake in ' ~ storage) %}
         {% endif %}
     {% endfor %}
+    {% set noted = [] %}
+    {% for row in run_query('describe schema extended state') if '(fleetlake.shown,' ~ shown ~ ')' in row[1] | string %}{% do noted.append(row) %}{% endfor %}
+    {% set is_known = shown and noted %}
+    {% do run_query("alter schema state set dbproperties ('fleetlake.shown' = '" ~ version ~ "')") %}
     {% set known, known_views = [], [] %}
-    {% for schema in ['raw', 'meta', 'staging', 'intermediate', 'marts'] %}
+    {% for schema in schemas %}
         {% for row in run_query('show tables in ' ~ schema) %}{% do known.append(schema ~ '.' ~ row[1]) %}{% endfor %}
         {% for row in run_query('show views in ' ~ schema) %}{% do known_views.append(schema ~ '.' ~ row[1]) %}{% endfor %}
     {% endfor %}
     {% for table in mirrored %}
-        {% do show_mirrored(table, table.schema ~ '.' ~ table.name not in known) %}
+        {% do show_mirrored(table, not is_known or table.schema ~ '.' ~ table.name not in known) %}
     {% endfor %}
     {% for table in made if not is_known or table.schema ~ '.' ~ table.name not in known %}
         {% set name = table.schema ~ '.' ~ table.name %}
@@ -34,9 +42,18 @@
         {% do run_query('create table ' ~ name ~ " using parquet location '" ~ table.place ~ "'") %}
         {% do add_days(name, table.column, table.days, table.days | list) %}
     {% endfor %}
-    {% for schema, name, sql in views if schema ~ '.' ~ name not in known %}
-        {% do run_query('create or replace view ' ~ schema ~ '.' ~ name ~ ' as ' ~ sql) %}
+    {% for schema, name, sql in views if not is_known or schema ~ '.' ~ name not in known %}
+        {% set view = schema ~ '.' ~ name %}
+        {% if view in known and view not in known_views %}{% do run_query('drop table ' ~ view) %}{% endif %}
+        {% do run_query('create or replace view ' ~ view ~ ' as ' ~ sql) %}
     {% endfor %}
+{% endmacro %}
+
+{# A schema that dbt creates, for models of your own: with the comment that `show_tables` asks for. #}
+{% macro spark__create_schema(relation) %}
+    {% call statement('create_schema') %}
+        create schema if not exists {{ relation }} comment 'Built by fleetlake in {{ var('storage', '') }}'
+    {% endcall %}
 {% endmacro %}
 
 {% macro show_mirrored(table, is_lost) %}
@@ -45,8 +62,6 @@
         {% do run_query('drop table if exists ' ~ name) %}
         {% set columns = table.columns + ['`snapshot_id` bigint', '`mirror_day` string'] %}
         {% do run_query('create table ' ~ name ~ ' (' ~ columns | join(', ') ~ ') using parquet partitioned by (mirror_day) location \'' ~ table.place ~ "'") %}
-    {% endif %}
-    {% if is_lost or table.is_other %}
         {% do add_days(name, 'mirror_day', table.parts, table.parts | list) %}
     {% else %}
         {% do move_days(name, 'mirror_day', table.parts, table.changed) %}
@@ -199,10 +214,11 @@
     {{ return({'relations': [this.incorporate(type='table')]}) }}
 {% endmaterialization %}
 
+{# Create a seed's table. One without rows gets a file that has its columns, as any other table does. #}
 {% macro spark__create_csv_table(model, agate_table) %}
-    {% set columns %}{% for name in agate_table.column_names %}{{ adapter.quote_seed_column(name, none) }} {{ model['config'].get('column_types', {}).get(name, adapter.convert_type(agate_table, loop.index0)) }}{{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
+    {% set columns %}{% for name in agate_table.column_names %}cast(null as {{ model['config'].get('column_types', {}).get(name, adapter.convert_type(agate_table, loop.index0)) }}) as {{ adapter.quote_seed_column(name, none) }}{{ '' if loop.last else ', ' }}{% endfor %}{% endset %}
     {% call statement('_') %}
-        create table {{ this.render() }} ({{ columns }}) using parquet location '{{ place_of(this) }}'
+        create table {{ this.render() }} using parquet location '{{ place_of(this) }}' as select {{ columns }} where false
     {% endcall %}
 {% endmacro %}
 

@@ -10,7 +10,7 @@ from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import mart_meanings
 from fleetlake.marts.marks import OURS
-from fleetlake.marts.plan import plan_build
+from fleetlake.marts.plan import last_built, plan_build
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -53,7 +53,7 @@ def planned(lake, **wish):
     with open_lake(lake, read_only=True) as opened:
         ((newest,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
         choice = {"select": None, "is_full": False, **wish}
-        return plan_build(opened, lake / "dbt", until=newest, **choice)
+        return plan_build(opened, last_built(lake / "dbt"), until=newest, **choice)
 
 
 EVERYTHING = ()

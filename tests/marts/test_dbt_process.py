@@ -8,7 +8,7 @@ import pytest
 from fleetlake.errors import BuildFailed
 from fleetlake.marts import dbt_process
 from fleetlake.marts.dbt_process import MOST_COMMANDS, MOST_MEMORY_BYTES, DbtProcess
-from fleetlake.marts.session import SNAPSHOT_VARIABLE
+from fleetlake.marts.session import SNAPSHOT_VARIABLE, TIME_VARIABLE
 
 PROGRAM = """
 import json, os, sys
@@ -16,12 +16,13 @@ for line in sys.stdin:
     command = json.loads(line)
     if command["words"] == ["die"]:
         os.kill(os.getpid(), 9)
-    snapshot = command["environment"].get("FLEETLAKE_BUILD_SNAPSHOT")
-    print(json.dumps({"line": "unknown", "name": [os.getpid(), snapshot]}))
+    known = ("FLEETLAKE_BUILD_SNAPSHOT", "FLEETLAKE_BUILD_TIME")
+    sent = [command["environment"].get(name) for name in known]
+    print(json.dumps({"line": "unknown", "name": [os.getpid(), sent]}))
     end = {"is_run": command["words"] != ["fail"], "is_good": True, "memory_bytes": MEMORY}
     print(json.dumps({"line": "end", **end}), flush=True)
 """
-"""Answers like dbt's process, and names itself and the snapshot that it was sent."""
+"""Answers like dbt's process, and names itself and the snapshot and time that it was sent."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +43,17 @@ def kept():
 
 
 def ask(process, folder, *, snapshot=1, words=("build",), **environment):
-    """Return the process that ran a command, and the snapshot that it was sent."""
-    environment[SNAPSHOT_VARIABLE] = str(snapshot)
+    """Return the process that ran a command, and the snapshot and time that it was sent."""
+    environment |= {SNAPSHOT_VARIABLE: str(snapshot), TIME_VARIABLE: f"at {snapshot}"}
     [answer] = process.run([*words], work=folder, environment=environment).unknown
     return answer
 
 
-def test_one_process_runs_every_command_and_gets_the_snapshot_of_each(kept, tmp_path):
+def test_one_process_runs_every_command_and_gets_the_snapshot_and_time_of_each(kept, tmp_path):
     (first, one), (second, two) = (ask(kept, tmp_path, snapshot=s) for s in (7, 8))
 
     assert first == second != os.getpid()
-    assert (one, two) == ("7", "8")
+    assert (one, two) == (["7", "at 7"], ["8", "at 8"])
 
 
 def change_project(monkeypatch, _process):

@@ -1,6 +1,7 @@
 """Incremental marts equal a full build after late rows, re-read rows and failed builds."""
 
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.ducklake import flush_rows, rewrite_all_files
 from fleetlake.marts import build_marts
-from fleetlake.marts.plan import SCRATCH, plan_build
+from fleetlake.marts.plan import SCRATCH, build_time, plan_build
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
 
@@ -404,9 +405,9 @@ def test_alerts_of_a_rewritten_file_count_once_in_what_is_built_from_them(lake_p
     assert (wan, connection) == ([("a0",), ("a2",), ("a3",)], [("a1",)])
 
 
-def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
+def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path):
     with open_lake(lake_path) as opened:
-        plan = plan_build(opened, tmp_path, select="trips +routers", is_full=False, until=1)
+        plan = plan_build(opened, None, select="trips +routers", is_full=False, until=1)
 
     assert (plan.options or ())[:3] == ("--select", "+trips", "+routers")
 
@@ -434,6 +435,77 @@ def test_wrong_fixes_that_arrive_incrementally_are_rated_as_if_they_arrived_at_o
             "select count(*) from marts.location_track_points where quality = 'jump'"
         )
     assert jumps == sum(is_wrong)
+
+
+@dataclass
+class Machines:
+    """Two machines that build one lake: each has a folder for its builds, and a clock."""
+
+    lake: Path
+    patch: pytest.MonkeyPatch
+
+    def build(self, machine: str, *, ahead_s: int = 0) -> None:
+        work, theirs = self.lake / "dbt", self.lake.with_name(machine)
+        if theirs.exists():
+            theirs.rename(work)
+        try:
+            with self.patch.context() as clock:
+                now = datetime.now(UTC) + timedelta(seconds=ahead_s)
+                clock.setattr("fleetlake.marts.build.build_time", lambda *e: build_time(*e, now))
+                build_marts(self.lake, select="+trips")
+        finally:
+            work.rename(theirs)
+
+    def assert_whole(self) -> None:
+        """Require that the marts are those of one build."""
+        whole = Path(shutil.copytree(self.lake, self.lake.with_name("whole")))
+        build_marts(whole, select="+trips")
+        found = content(self.lake, "location_track_points", "trips")
+        assert found == content(whole, *found)
+
+
+@pytest.fixture
+def machines(lake_path, monkeypatch):
+    return Machines(lake_path, monkeypatch)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("other", ["ours", "theirs"])
+def test_no_row_is_left_out_after_a_build_by_a_clock_that_was_ahead(machines, add, other):
+    """It was put back since, or is that of another machine."""
+    drive = fixes(1, 0)
+    add(machines.lake, "historical_locations", *drive[::2])
+    machines.build("ours")
+    machines.build(other, ahead_s=86_400)
+
+    add(machines.lake, "historical_locations", *drive[1::2])
+    machines.build("ours")
+
+    machines.assert_whole()
+
+
+@pytest.mark.proof
+def test_rows_of_a_build_that_was_stopped_reach_the_lake_whatever_the_clocks(
+    machines, add, monkeypatch
+):
+    drive = fixes(1, 0)
+    add(machines.lake, "historical_locations", *drive[::2])
+    machines.build("ours")
+    machines.build("theirs", ahead_s=3600)
+    add(machines.lake, "historical_locations", *drive[1::2])
+    with monkeypatch.context() as stopped:
+        stopped.setattr("fleetlake.marts.build._switch", stop)
+        with pytest.raises(KeyboardInterrupt):
+            machines.build("ours")
+
+    add(machines.lake, "historical_locations", *fixes(2, 3))
+    machines.build("ours", ahead_s=7200)
+
+    machines.assert_whole()
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.proof

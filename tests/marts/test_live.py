@@ -16,7 +16,7 @@ from fleetlake.marts import build_marts, live
 from fleetlake.marts.catalogue import live_tables, marts
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.live import live_builds
-from fleetlake.marts.plan import SCRATCH, Built, plan_build, record_built, work_folder
+from fleetlake.marts.plan import Built, last_built, plan_build, record_built, work_folder
 from fleetlake.marts.sql_project import project_digest, project_folder
 from tools.live_delay import content
 
@@ -42,7 +42,6 @@ def test_the_live_marts_and_tables_are_those_with_the_tag():
 def recorded(lake_path):
     """Return a lake that was built at its newest snapshot, as far as a plan can tell, and that."""
     work = work_folder(lake_path)
-    (work / SCRATCH).touch()
     with open_lake(lake_path, read_only=True) as opened:
         snapshot = newest_snapshot(opened)
     record_built(work, Built(project_digest(project_folder()), snapshot))
@@ -51,9 +50,8 @@ def recorded(lake_path):
 
 def planned(lake, until, *, is_live=True):
     with open_lake(lake, read_only=True) as opened:
-        return plan_build(
-            opened, lake / "dbt", select=None, is_full=False, is_live=is_live, until=until
-        )
+        last = last_built(lake / "dbt")
+        return plan_build(opened, last, select=None, is_full=False, is_live=is_live, until=until)
 
 
 def test_a_live_build_is_planned_once_for_new_events_and_never_for_other_rows(recorded, add):

@@ -25,7 +25,12 @@ from fleetlake.marts import build_marts, dbt_process
 from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import marts
 from fleetlake.marts.dbt_process import run_dbt
-from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, limit_memory
+from fleetlake.marts.session import (
+    MEMORY_VARIABLE,
+    SNAPSHOT_VARIABLE,
+    TIME_VARIABLE,
+    limit_memory,
+)
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import BUILD_MEMORY
@@ -112,6 +117,7 @@ def of_build(folder, lake, snapshot):
         "FLEETLAKE_BUILD_FILE": str(folder / "build.duckdb"),
         "FLEETLAKE_LAKE": str(lake),
         SNAPSHOT_VARIABLE: str(snapshot),
+        TIME_VARIABLE: "2026-06-01 00:00:00Z",
         MEMORY_VARIABLE: BUILD_MEMORY,
     }
 

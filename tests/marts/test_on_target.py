@@ -16,9 +16,10 @@ from fleetlake.lake.ducklake import newest_snapshot
 from fleetlake.marts import on_target
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.marts.dbt import DbtRun, NodeResult
-from fleetlake.marts.on_target import BuildTarget, TargetBuild, require_tables, target_of
+from fleetlake.marts.on_target import BuildTarget, target_build, target_of
 from fleetlake.marts.plan import SCRATCH, work_folder
 from fleetlake.marts.sql_project import project_folder
+from fleetlake.marts.target_state import STATE
 from fleetlake.privacy.erase import own_storages
 from fleetlake.settings import Settings
 
@@ -93,20 +94,39 @@ class World:
         folder.mkdir(exist_ok=True)
         return folder
 
+    def change_machine(self):
+        """Build on another machine from now on, with a folder of its own."""
+        work = self.work
+        work.rename(work.with_name(f"elsewhere {len([*work.parent.iterdir()])}"))
+        (self.work / "storages").write_text(str(self.engine.storage.resolve()))
+
     @property
     def target(self):
         return BuildTarget("spark", self.engine.storage)
 
+    @property
+    def state(self):
+        return json.loads((self.engine.storage / "tables" / STATE).read_text())
+
+    def change_state(self, **members):
+        file = self.engine.storage / "tables" / STATE
+        file.write_text(json.dumps(self.state | members))
+
+    def begin(self, lake, *, is_full=False):
+        return target_build(
+            self.target,
+            lake,
+            address=self.lake,
+            work=self.work,
+            snapshot=newest_snapshot(lake),
+            memory="1GB",
+            is_full=is_full,
+        )
+
     def build(self, *words):
         with open_lake(self.lake) as opened:
-            TargetBuild(
-                target=self.target,
-                lake=self.lake,
-                work=self.work,
-                file=self.work / SCRATCH,
-                snapshot=newest_snapshot(opened),
-                memory="1GB",
-            ).run(opened, ["build", *words], self.engine, lambda _: None)
+            build = self.begin(opened, is_full="--full-refresh" in words)
+            build.run(opened, ["build", *words], self.engine, lambda _: None)
 
     def rows(self):
         with duckdb.connect(self.work / SCRATCH) as connection:
@@ -179,28 +199,118 @@ def test_what_a_killed_build_wrote_and_its_queries_still_write_is_not_taken(worl
     assert not killed.exists()
 
 
-def is_kept(world, *, is_full=False):
-    """Return whether the next build goes on from the tables of the one before."""
-    require_tables(world.work, world.target, is_full=is_full)
-    return (world.work / SCRATCH).exists()
+def goes_on_from(world, **choice):
+    """Return the tables that the next build goes on from."""
+    with open_lake(world.lake) as opened:
+        return [name for _, name in world.begin(opened, **choice).state.tables]
 
 
-def test_a_build_goes_on_only_from_tables_that_are_there(world):
+@pytest.mark.parametrize("lost", ["tables", "tables/state.json", f"tables/marts/{MART}"])
+def test_a_build_goes_on_only_from_tables_that_are_there(world, lost):
     world.build()
-    assert is_kept(world)
-    shutil.rmtree(world.engine.tables)
+    assert goes_on_from(world) == [MART]
+    lost = world.engine.storage / lost
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
 
-    with pytest.raises(BuildFailed, match="lacks tables that builds wrote there"):
+    with pytest.raises(BuildFailed, match="lacks what builds wrote there"):
         build_marts(world.lake, target=world.target)
-    assert not is_kept(world, is_full=True)
-    assert not is_kept(world)  # as after a full build that was killed
+    assert goes_on_from(world, is_full=True) == []
+
+    world.engine.ends = False
+    with pytest.raises(BuildFailed, match="SIGKILL"):
+        world.build("--full-refresh")
+    assert goes_on_from(world) == []
+
+
+def test_builds_of_two_machines_go_on_from_each_other(world):
+    world.build()
+    for number in range(2):
+        world.change_machine()
+        world.engine.touched = {"2026-11-03": [number]}
+        world.build()
+
+        assert world.rows() == sorted([(1,), (2,), (number,)])
+    assert [shown["shown"] for shown in world.engine.shown] == [
+        0,
+        *(shown["version"] for shown in world.engine.shown[:-1]),
+    ]
+
+
+def test_the_days_of_a_build_count_even_if_the_clock_was_put_back(world):
+    world.build()
+    world.change_state(latest="2999-12-31 00:00:00+00:00")
+    for number in (4, 5):
+        world.engine.touched = {"2026-11-03": [number]}
+        world.build()
+
+    assert world.rows() == [(1,), (2,), (5,)]
+    versions = [folder.name for folder in sorted(world.engine.tables.iterdir())]
+    assert versions[1:] == ["29991231T000000000002"]
+    assert world.state["shown"] == world.engine.shown[-1]["version"]
+
+
+def test_a_killed_build_and_the_next_one_never_write_into_one_folder(world):
+    world.build()
+    world.change_state(latest="2999-12-31 00:00:00+00:00")
+    world.engine.touched, world.engine.ends = {"2026-11-02": [7]}, False
+    with pytest.raises(BuildFailed):
+        world.build()
+    [_, killed] = sorted(world.engine.tables.iterdir())
+    world.engine.touched, world.engine.ends = {"2026-11-02": [8]}, True
+    world.build()
+
+    assert not killed.exists()
+    assert world.rows() == [(3,), (8,)]
+
+
+def test_what_a_catalog_was_shown_is_of_an_earlier_version_even_if_the_clock_was_put_back(world):
+    world.build()
+    world.change_state(shown=10**17)
+    world.build()
+
+    assert world.engine.shown[-1]["version"] > 10**17
+
+
+def test_a_lake_in_a_folder_that_does_not_know_the_storage_was_restored(world):
+    world.build()
+    assert goes_on_from(world) == [MART]
+    shutil.rmtree(world.work.parent)
+
+    assert goes_on_from(world) == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"tables": [{"schema": "marts; drop"}]},
+        {"tables": [{"versions": ["../../others"]}]},
+        {"tables": [{"versions": []}]},
+        {"tables": [{"versions": ["20200101"]}]},
+        {"latest": "soon"},
+        {"latest": None},
+        {"tables": 7},
+        {"views": [["staging", "a b", "select 1"]]},
+        {"shown": "new"},
+    ],
+)
+def test_a_damaged_note_of_what_was_built_is_an_error_that_names_it(world, members):
+    world.build()
+    first = world.state["tables"][0]
+    if isinstance(members.get("tables"), list):
+        members = {"tables": [first | members["tables"][0]]}
+    world.change_state(**members)
+
+    with pytest.raises(BuildFailed, match=r"tables/state.json is damaged") as raised:
+        world.build()
+    assert "fleetlake build --full" in raised.value.remedy
 
 
 def test_after_a_good_build_the_engines_catalog_is_known(world):
     world.build()
     world.build()
 
-    assert [shown["is_known"] for shown in world.engine.shown] == [False, True]
+    first, second = world.engine.shown
+    assert (first["shown"], second["shown"]) == (0, first["version"])
     assert not any(table["is_other"] for table in world.engine.shown[1]["mirrored"])
 
 
@@ -215,7 +325,7 @@ def test_after_a_build_that_was_killed_or_failed_the_engine_is_shown_all_again(w
     world.build()
 
     shown = world.engine.shown[-1]
-    assert not shown["is_known"]
+    assert not shown["shown"]
     assert all(table["is_other"] for table in shown["mirrored"])
     assert [table["name"] for table in shown["made"]] == [MART]
 
@@ -258,6 +368,8 @@ def test_what_killed_builds_left_goes_before_the_next_one_writes(world):
         world.build()
 
     assert not any(folder.exists() for folder in left)
+    world.engine.ends = True
+    world.build()
     assert world.rows() == [(1,), (2,), (3,)]
 
 
@@ -266,12 +378,10 @@ def test_the_table_of_a_model_that_was_removed_goes_with_a_full_build(world, wor
     world.build()
     folder = world.engine.storage / "tables/marts/removed/20200101T000000000000"
     write(folder, [3])
-    with duckdb.connect(world.work / SCRATCH) as connection:
-        connection.execute(
-            "INSERT INTO state.made (schema_name, name, versions)"
-            " VALUES ('marts', 'removed', [$1])",
-            [folder.name],
-        )
+    [table] = world.state["tables"]
+    world.change_state(
+        tables=[table, {**table, "name": "removed", "versions": [folder.name]}],
+    )
 
     world.build(*words)
 
@@ -329,14 +439,20 @@ def test_files_of_others_among_the_tables_stay(world):
     assert [*world.engine.storage.glob("tables/sales/2026/01/*.parquet")]
 
 
-@pytest.mark.parametrize(("lake", "left"), [(None, []), ("another", ["mirror", "tables"])])
+@pytest.mark.parametrize(
+    ("lake", "is_half_done", "left"),
+    [(None, False, []), (None, True, []), ("another", False, ["mirror", "tables"])],
+)
 def test_an_erasure_empties_the_lakes_storage_after_the_folder_of_builds_was_deleted(
-    world, lake, left
+    world, lake, is_half_done, left
 ):
     world.build()
     if lake:
         changed_manifest(world, lake=lake)
+        world.change_state(lake=lake)
     shutil.rmtree(world.work)
+    if is_half_done:
+        shutil.rmtree(world.engine.storage / "mirror")
 
     settings = Settings(lake=world.lake, build_storage=world.engine.storage)
     forget_scratch(world.lake, own_storages(settings))
@@ -347,8 +463,9 @@ def test_an_erasure_empties_the_lakes_storage_after_the_folder_of_builds_was_del
 class Catalog:
     """Spark's catalog, as the macros see it: what its schemas, tables and views are."""
 
-    def __init__(self, comment, tables=(), views=()):
+    def __init__(self, comment, tables=(), views=(), shown=0):
         self.answers = {
+            "describe schema extended state": [("Properties", f"((fleetlake.shown,{shown}))")],
             "describe schema marts": [("Comment", comment), ("Location", "/warehouse")],
             "show tables in marts": [("marts", name, False) for name in (*tables, *views)],
             "show views in marts": [("marts", name, False) for name in views],
@@ -365,15 +482,15 @@ class Catalog:
     def raise_compiler_error(self, message):
         raise ValueError(message)
 
-    def show(self, made, *, is_known):
+    def show(self, made, *, shown, views=()):
         text = (project_folder() / "macros" / "spark.sql").read_text()
         text = re.sub(r"{% materialization.*?endmaterialization %}", "", text, flags=re.DOTALL)
         macros = jinja2.Environment(extensions=["jinja2.ext.do"]).from_string(text)
         module = macros.make_module({"run_query": self.run, "exceptions": self})
         module.show_tables(
-            mirrored=[], made=made, views=[], is_known=is_known, storage="/mnt/fleet"
+            mirrored=[], made=made, views=views, shown=shown, version=9, storage="/mnt/fleet"
         )
-        return [query for query in self.ran if query.startswith(("drop", "create table"))]
+        return [query for query in self.ran if query.startswith(("drop", "create "))]
 
 
 OURS = "Built by fleetlake in /mnt/fleet"
@@ -383,22 +500,44 @@ MADE = [
 ]
 
 
-def test_tables_are_shown_anew_unless_it_is_known_where_the_catalog_has_them():
-    catalog = Catalog(OURS, tables=["stays"], views=["was_a_view"])
+VIEWS = [("marts", "was_a_table", "select 1"), ("marts", "stays_a_view", "select 2")]
 
-    lost = catalog.show(MADE, is_known=True)
-    anew = Catalog(OURS, tables=["stays"], views=["was_a_view"]).show(MADE, is_known=False)
 
-    assert [query.split()[2] for query in lost if query.startswith("create")] == ["marts.lost"]
-    assert [query for query in anew if query.startswith("drop")] == [
+def catalog(shown):
+    views = ["was_a_view", "stays_a_view"]
+    return Catalog(OURS, tables=["stays", "was_a_table"], views=views, shown=shown)
+
+
+def test_a_catalog_that_noted_the_last_build_is_shown_what_it_lacks():
+    at_last = catalog(8)
+
+    made = at_last.show(MADE, shown=8, views=[("marts", "lost_too", "select 1"), VIEWS[1]])
+
+    assert [
+        query.split(" using ")[0] for query in made if not query.startswith("create schema")
+    ] == [
+        "drop table if exists marts.lost",
+        "create table marts.lost",
+        "create or replace view marts.lost_too as select 1",
+    ]
+    assert "alter schema state set dbproperties ('fleetlake.shown' = '9')" in at_last.ran
+
+
+@pytest.mark.parametrize(("noted", "shown"), [(7, 8), (0, 0), (8, 0)])
+def test_a_catalog_that_has_not_noted_the_last_build_is_shown_everything(noted, shown):
+    made = catalog(noted).show(MADE, shown=shown, views=VIEWS)
+
+    assert [query for query in made if query.startswith("drop")] == [
         "drop table if exists marts.lost",
         "drop table if exists marts.stays",
         "drop view if exists marts.was_a_view",
+        "drop table marts.was_a_table",
     ]
-    assert sum(query.startswith("create table") for query in anew) == len(MADE)
+    assert sum(query.startswith("create table") for query in made) == len(MADE)
+    assert sum(query.startswith("create or replace view") for query in made) == len(VIEWS)
 
 
 @pytest.mark.parametrize("comment", ["", "Built by fleetlake in /mnt/another"])
 def test_a_schema_of_others_in_the_catalog_is_refused(comment):
     with pytest.raises(ValueError, match="schema marts is not the one built by fleetlake"):
-        Catalog(comment, tables=["stays"]).show(MADE, is_known=False)
+        Catalog(comment, tables=["stays"]).show(MADE, shown=0)

@@ -42,6 +42,7 @@ NOT_TRANSLATED = {
 
 OURS_ONLY = {
     "epoch_us": {"utc_date"},
+    "getvariable": {"built_at"},
     "pg_timezone_names": {"known_zones"},
     "row": {"ordered_struct"},
     "timezone": {"local_time", "local_day_start"},

@@ -162,7 +162,7 @@ def test_a_statement_that_begins_with_a_query_and_writes_is_sent_again():
     sent = Statements()
     sent.add(f'/* {{"app": "dbt", "node_id": "model.a"}} */ {sql};')
 
-    assert sent.of("model.a", "table", "2026-06-15") == (sql,)
+    assert sent.of("model.a", "table") == (sql,)
 
 
 def test_what_dbt_must_do_itself_is_not_taken_from_an_earlier_build(tmp_path):

@@ -1,12 +1,13 @@
 """The rules of the SQL layer, shown by dbt unit tests: rows in, rows out."""
 
 import os
+import shutil
 
 import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts.dbt_process import run_dbt
-from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, TIME_VARIABLE
 from fleetlake.marts.sql_project import parse_yaml, project_folder
 from fleetlake.settings import BUILD_MEMORY
 
@@ -17,17 +18,19 @@ RULES = [rule["name"] for file in FILES for rule in parse_yaml(file.read_text())
 
 
 @pytest.fixture(scope="module")
-def shown(built):
+def shown(built, tmp_path_factory):
     lake, *_ = built
+    work = shutil.copytree(lake / "dbt", tmp_path_factory.mktemp("rules") / "dbt")
     with open_lake(lake, read_only=True) as opened:
         ((snapshot,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
     run = run_dbt(
         ["test", "--select", "test_type:unit"],
-        work=lake / "dbt",
+        work=work,
         environment={
-            "FLEETLAKE_BUILD_FILE": os.fspath(lake / "dbt" / "build.duckdb"),
+            "FLEETLAKE_BUILD_FILE": os.fspath(work / "build.duckdb"),
             "FLEETLAKE_LAKE": os.fspath(lake),
             SNAPSHOT_VARIABLE: str(snapshot),
+            TIME_VARIABLE: "2026-06-01 00:00:00Z",
             MEMORY_VARIABLE: BUILD_MEMORY,
         },
     )

@@ -1,6 +1,7 @@
 """The switch writes of a mart what differs, so that the lake grows with what happens."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import duckdb
 import pytest
@@ -23,6 +24,7 @@ VOLUME = NodeResult(
     message="",
     sql="",
 )
+NOW = datetime.now(UTC)
 ROWS = "select i as router_id, if(i % 7 = 0, null, i) as alerts from range({}) as r (i)"
 
 
@@ -36,7 +38,7 @@ def update(lake_path, tmp_path, monkeypatch):
     monkeypatch.setattr(switch, "MOST_FILES", 4)
     file = tmp_path / "build.duckdb"
 
-    def update(query, node=VOLUME):
+    def update(query, node=VOLUME, built_at=NOW):
         with duckdb.connect(file) as scratch:
             scratch.execute("create schema if not exists marts")
             scratch.execute(f"create or replace table marts.alert_volume as {query}")
@@ -45,7 +47,7 @@ def update(lake_path, tmp_path, monkeypatch):
             lake.execute(f"attach {literal(file)} as build (read_only)")
             lake.execute(FILES_ONLY)
             with lake.transaction():
-                written = Switcher(lake.connection).update_table(node)
+                written = Switcher(lake.connection, built_at).update_table(node)
             assert lake.rows("from marts.alert_volume order by all") == expected
             [(newest,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
             changes = f"ducklake_table_changes('lake', 'marts', 'alert_volume', {newest}, {newest})"
@@ -115,6 +117,14 @@ def test_of_an_incremental_mart_only_new_units_are_written_also_those_with_a_nul
         fewer.setattr(switch, "MOST_FILES", 1)
         assert update(DAYS.format(5), UNITS) == (False, 10, 6)
     assert update(DAYS.format(6), UNITS) == (True, 100, 1)
+
+
+@pytest.mark.parametrize(("seconds", "inserted"), [(2, 100), (3, 100), (4, 10)])
+def test_a_build_that_is_not_later_than_the_lakes_units_writes_all_rows(update, seconds, inserted):
+    update(DAYS.format(3), UNITS)  # whose newest units are of second 3
+
+    at = datetime.fromtimestamp(seconds, UTC)
+    assert update(DAYS.format(4), UNITS, at)[:2] == (True, inserted)
 
 
 def test_a_unit_without_rows_leaves_the_lake(update):

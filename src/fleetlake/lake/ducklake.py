@@ -346,6 +346,12 @@ def newest_times(lake: OpenLake) -> dict[tuple[str, str], datetime]:
     return {(name, column): datetime.fromisoformat(at) for name, column, at in found if at}
 
 
+def newest_in_marts(lake: OpenLake, column: str) -> datetime | None:
+    """Return the newest value in the files of all marts that have a column of times."""
+    [(found,)] = lake.rows(_SQL["newest_in_marts"], [column])
+    return datetime.fromisoformat(found) if found else None
+
+
 def file_statistics(lake: OpenLake, data_file_id: int) -> dict[str, tuple[str | None, str | None]]:
     """Return the smallest and the largest value of each column of a file, as the catalog has it."""
     found = lake.rows(_SQL["file_statistics"], [data_file_id])

@@ -98,6 +98,16 @@ join {dl}column c
 where d.end_snapshot is null and s.schema_name = 'raw'
 group by all
 
+-- name: newest_in_marts
+select max(f.max_value)
+from {named}
+join {dl}data_file d on d.table_id = t.table_id
+join {dl}file_column_stats f using (data_file_id)
+join {dl}column c
+    on c.table_id = t.table_id and c.column_id = f.column_id and c.end_snapshot is null
+where d.end_snapshot is null and s.schema_name = 'marts'
+    and c.column_name = $1 and c.column_type = 'timestamptz'
+
 -- name: file_statistics
 select c.column_name, s.min_value, s.max_value
 from {dl}file_column_stats s

@@ -6,8 +6,8 @@ are marked as stale; the others change together.
 Marts depend on the lake's rows only, not on the clock. A build therefore skips models whose
 tables have not changed since the last good build, and does not start dbt if nothing has changed.
 
-dbt writes only to `<lake>/dbt/`. That folder may be deleted at any time: the next build then
-recomputes everything.
+dbt writes only to `<lake>/dbt/`, and to the storage of a target. That folder may be deleted at any
+time: the next build then recomputes everything.
 """
 
 import time
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from fleetlake.lake.ducklake import (
     FILES_ONLY,
     FILES_OR_CATALOG,
     add_statistics,
+    newest_in_marts,
     newest_snapshot,
 )
 from fleetlake.lake.durable import flush_files
@@ -55,13 +57,15 @@ from fleetlake.marts.on_target import (
     TargetBuild,
     forget_storages,
     remove_rows,
-    require_tables,
+    target_build,
 )
 from fleetlake.marts.plan import (
     SCRATCH,
     Plan,
-    discard_damaged,
+    build_time,
     discard_scratch,
+    earlier_builds,
+    last_built,
     plan_build,
     record_built,
     work_folder,
@@ -70,11 +74,13 @@ from fleetlake.marts.recorded import read_steps, repeat
 from fleetlake.marts.session import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
+    TIME_VARIABLE,
     attach_snapshot,
     limit_memory,
+    set_variables,
 )
 from fleetlake.marts.sql_project import varies
-from fleetlake.marts.switch import Switcher, replace_current_views
+from fleetlake.marts.switch import BUILT_AT, Switcher, replace_current_views
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
 
@@ -121,16 +127,41 @@ def build_marts(
     with _build_lock(lake) as folder:
         work = folder / f"on-{target.name}" if target else folder
         work.mkdir(exist_ok=True)
-        discard_damaged(work)
-        if target:
-            require_tables(work, target, is_full=is_full)
         with open_lake(lake) as opened:
             snapshot, nothing_loaded = newest_snapshot(opened), is_empty(opened)
+            elsewhere = None
+            if target:
+                elsewhere = target_build(
+                    target,
+                    opened,
+                    address=lake,
+                    work=work,
+                    snapshot=snapshot,
+                    memory=memory,
+                    is_full=is_full,
+                )
+            earlier = elsewhere.earlier if elsewhere else earlier_builds(work)
             plan = plan_build(
-                opened, work, select=select, is_full=is_full, is_live=is_live, until=snapshot
+                opened,
+                last_built(earlier.folder),
+                select=select,
+                is_full=is_full,
+                is_live=is_live,
+                is_new=earlier.is_new,
+                until=snapshot,
             )
+            built_at = elsewhere.built_at if elsewhere else build_time()
+            if not elsewhere and (select or not plan.is_full):  # which goes on from times before
+                built_at = build_time(earlier.latest, newest_in_marts(opened, BUILT_AT))
             build = _Build(
-                lake=lake, work=work, snapshot=snapshot, began=began, memory=memory, target=target
+                lake=lake,
+                work=work,
+                made=earlier.folder,
+                snapshot=snapshot,
+                began=began,
+                memory=memory,
+                elsewhere=elsewhere,
+                built_at=built_at,
             )
             with nullcontext(dbt) if dbt else DbtProcess() as process:
                 run, models, dropped = build.execute(opened, plan, process, on_progress)
@@ -155,7 +186,14 @@ def write_docs(lake_path: LakeAddress) -> Path:
     with _build_lock(lake) as work:
         with open_lake(lake) as opened:
             snapshot = newest_snapshot(opened)
-        build = _Build(lake=lake, work=work, snapshot=snapshot, began=time.monotonic())
+        build = _Build(
+            lake=lake,
+            work=work,
+            made=work,
+            snapshot=snapshot,
+            began=time.monotonic(),
+            built_at=build_time(),
+        )
         if not build.file.exists():
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
         run_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
@@ -177,7 +215,6 @@ def forget_scratch(lake_path: LakeAddress, storages: Iterable[Path] = ()) -> lis
     """
     with _build_lock(lake_path.resolve()) as work:
         absent = forget_storages(work, also=storages)
-        record_built(work, None)
         discard_scratch(work)
         for folder in (work / "spill", work / "logs", *work.glob("on-*")):
             remove_rows(folder)
@@ -203,14 +240,19 @@ def _build_lock(lake: LakeAddress) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Build:
-    """One build: the lake, dbt's folder, the snapshot to read, and when it began (monotonic)."""
+    """One build: the lake, dbt's folder, the snapshot to read, and when it began (monotonic).
+
+    A good one is recorded in the folder `made`. `built_at` is its time in rows that it computes.
+    """
 
     lake: LakeAddress
     work: Path
+    made: Path
     snapshot: int
     began: float
+    built_at: datetime
     memory: str = BUILD_MEMORY
-    target: BuildTarget | None = None
+    elsewhere: TargetBuild | None = None
 
     @property
     def file(self) -> Path:
@@ -227,6 +269,7 @@ class _Build:
             "FLEETLAKE_BUILD_FILE": self.file.name,  # dbt would take a whole path for a URL
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
+            TIME_VARIABLE: f"{self.built_at}",
             MEMORY_VARIABLE: self.memory,
         }
 
@@ -242,7 +285,7 @@ class _Build:
         if plan.options is None:
             return DbtRun(nodes=(), tests=()), (), ()
         if plan.is_full:
-            record_built(self.work, None)
+            record_built(self.made, None)
         run = self.repeat(plan, on_progress) or self.run(lake, plan, dbt, on_progress)
         if run.unknown:
             raise no_such_model(run.unknown)
@@ -250,12 +293,12 @@ class _Build:
         run = self.with_bad_rows(run)
         if not run.is_good:
             raise build_failed(run)
-        record_built(self.work, plan.record)
+        record_built(self.made, plan.record)
         return run, models, dropped
 
     def repeat(self, plan: Plan, on_progress: OnProgress) -> DbtRun | None:
         """Repeat what dbt did in earlier builds, if that is known of all models to build."""
-        if not plan.changed or not plan.record or self.target or varies():
+        if not plan.changed or not plan.record or self.elsewhere or varies():
             return None
         steps = [*read_steps(steps_file(self.work), plan.record.project)]
         if not steps:
@@ -267,9 +310,9 @@ class _Build:
             limit_memory(connection, self.memory, self.spill)
             attach_snapshot(connection, self.lake, self.snapshot)
             connection.execute(
-                "SET preserve_insertion_order = false; SET enable_progress_bar = false;"
-                f"SET VARIABLE build_snapshot = {self.snapshot}"
+                "SET preserve_insertion_order = false; SET enable_progress_bar = false"
             )
+            set_variables(connection, self.snapshot, f"{self.built_at}")
             return repeat(connection, steps, plan.changed, on_progress)
 
     def run(self, lake: Lake, plan: Plan, dbt: DbtProcess, on_progress: OnProgress) -> DbtRun:
@@ -280,9 +323,9 @@ class _Build:
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
-        if self.target:
+        if self.elsewhere:
             views = self.views() if plan.is_full else ()
-            run = self.on_target(self.target).run(lake, arguments, dbt, on_progress)
+            run = self.elsewhere.run(lake, arguments, dbt, on_progress)
             return replace(run, nodes=(*views, *(n for n in run.nodes if n.kind != "view")))
         return dbt.run(
             arguments,
@@ -290,17 +333,6 @@ class _Build:
             environment=self.environment(),
             on_progress=on_progress,
             record_of=plan.record.project if plan.record and plan.changed and not varies() else "",
-        )
-
-    def on_target(self, target: BuildTarget) -> TargetBuild:
-        """Return this build on another engine."""
-        return TargetBuild(
-            target=target,
-            lake=self.lake,
-            work=self.work,
-            file=self.file,
-            snapshot=self.snapshot,
-            memory=self.memory,
         )
 
     def views(self) -> tuple[NodeResult, ...]:
@@ -354,7 +386,8 @@ class _Build:
             try:
                 with stoppable(lake.connection):
                     record = partial(self.record, lake, plan, run)
-                    switched = _switch(lake, run, record, is_full=plan.is_full)
+                    switcher = Switcher(lake.connection, self.built_at)
+                    switched = _switch(lake, switcher, run, record, is_full=plan.is_full)
                 add_statistics(lake)
                 if plan.is_live:  # whose files are replaced within seconds
                     thin_snapshots(lake)
@@ -376,7 +409,7 @@ class _Build:
 
 
 def _switch(
-    lake: Lake, run: DbtRun, record: Callable[[], None], *, is_full: bool
+    lake: Lake, switcher: Switcher, run: DbtRun, record: Callable[[], None], *, is_full: bool
 ) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
     """Copy the good models that readers of the lake use; drop marts whose model was removed.
 
@@ -384,7 +417,6 @@ def _switch(
     tables that it creates, because listing the lake's tables takes 0.3 s of CPU.
     """
     connection = lake.connection
-    switcher = Switcher(connection)
     good = [node for node in run.nodes if node.name not in run.stale]
     shown = [node for node in good if (node.schema, node.kind == "view") in _SHOWN]
     written = {}

@@ -37,7 +37,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from dbt import tracking
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.adapters.duckdb.environments.local import DuckDBCursorWrapper
 from dbt.artifacts.schemas.run import RunExecutionResult
@@ -142,7 +141,6 @@ def _steps(project: Any, sent: Statements, run: RunExecutionResult) -> Iterator[
     A data test follows the last model that it reads.
     """
     ran = {result.node.unique_id: result.node for result in run.results}
-    started_at = str(getattr(tracking.active_user, "run_started_at", None))
     _reached([], project, "parent_map")  # makes the map
     sorted_nodes = TopologicalSorter(project.parent_map).static_order()
     order = {name: place for place, name in enumerate(sorted_nodes)}
@@ -162,7 +160,7 @@ def _steps(project: Any, sent: Statements, run: RunExecutionResult) -> Iterator[
             name=node.name,
             kind=kind,
             sources=tuple(sorted(f"{one.source_name}.{one.name}" for one in sources)),
-            statements=sent.of(name, kind, started_at) if _is_repeatable(node) else (),
+            statements=sent.of(name, kind) if _is_repeatable(node) else (),
             is_repeatable=_is_repeatable(node),
             schema=node.schema,
             unit=tuple(node.config.meta.get("unit", ())),

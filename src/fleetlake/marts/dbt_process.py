@@ -27,7 +27,7 @@ from fleetlake.marts.dbt import (
     TestResult,
     UnitTestResult,
 )
-from fleetlake.marts.session import SNAPSHOT_VARIABLE
+from fleetlake.marts.session import SNAPSHOT_VARIABLE, TIME_VARIABLE
 from fleetlake.marts.sql_project import (
     profiles_folder,
     project_digest,
@@ -197,7 +197,11 @@ class _Report:
 
 def _of_command(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that differ from one command to the next."""
-    return {name: value for name, value in environment.items() if name == SNAPSHOT_VARIABLE}
+    return {
+        name: environment[name]
+        for name in (SNAPSHOT_VARIABLE, TIME_VARIABLE)
+        if name in environment
+    }
 
 
 def _command(words: list[str], work: Path, target: str) -> dict[str, list[str]]:

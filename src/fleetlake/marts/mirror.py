@@ -105,11 +105,7 @@ def own_mirror(storage: Path, lake: OpenLake, snapshot: int, *, is_used: bool) -
     if found.lake != own and (found.lake or not is_used):
         for folder in (storage / "mirror", storage / "tables"):
             if folder.exists():
-                raise SettingsError(
-                    f"{folder} was not made by builds of this lake.",
-                    remedy="Set FLEETLAKE_BUILD_STORAGE to another folder, which only this lake"
-                    " uses. If no lake uses that one any more, delete it.",
-                )
+                raise of_others(folder)
     times = lake.rows(
         "select snapshot_time::varchar from lake.snapshots() where snapshot_id = ?",
         [found.snapshot],
@@ -117,6 +113,15 @@ def own_mirror(storage: Path, lake: OpenLake, snapshot: int, *, is_used: bool) -
     if found.snapshot > snapshot or (times and times != [(found.made_at,)]):
         return Mirror(version=found.version, lake=own)
     return replace(found, lake=own)
+
+
+def of_others(folder: Path) -> SettingsError:
+    """Return the error that a storage has a folder of others."""
+    return SettingsError(
+        f"{folder} was not made by builds of this lake.",
+        remedy="Set FLEETLAKE_BUILD_STORAGE to another folder, which only this lake uses. If no"
+        " lake uses that one any more, delete it.",
+    )
 
 
 def _table(content: Mapping[str, Any]) -> MirroredTable:

@@ -5,8 +5,8 @@ models as Parquet, both below a storage that it shares with this machine: a fold
 is then switched into the lake like the result of any other build, so readers, `publish` and exports
 do not see where marts were built.
 
-The scratch file of such a build holds what the target made, and the snapshot that each model read.
-The target's own catalog is disposable: a build shows it the tables that it has lost.
+What builds have made is noted beside the tables, so they may run on several machines, one after the
+other. The target's own catalog is disposable: a build shows it the tables that it has lost.
 """
 
 import json
@@ -14,8 +14,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import duckdb
 
 from fleetlake.errors import BuildFailed, SettingsError
 from fleetlake.lake.attach import UNCHECKED
-from fleetlake.lake.ducklake import OpenLake
+from fleetlake.lake.ducklake import OpenLake, lake_uuid, newest_in_marts
 from fleetlake.lake.table_changes import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
@@ -34,31 +34,29 @@ from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.mirror import (
     Mirror,
     for_dbt,
+    of_others,
     own_mirror,
+    read_mirror,
     remove_folder,
     remove_old_parts,
     write_mirror,
 )
-from fleetlake.marts.plan import SCRATCH, discard_scratch
+from fleetlake.marts.plan import SCRATCH, EarlierBuilds, build_time, discard_scratch, record_built
 from fleetlake.marts.session import attach_snapshot, limit_memory
 from fleetlake.marts.spark_session import UNANSWERED
+from fleetlake.marts.switch import BUILT_AT
+from fleetlake.marts.target_state import (
+    STATE,
+    VERSION,
+    Key,
+    TargetState,
+    TargetTable,
+    read_state,
+    version_of,
+    write_state,
+)
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import install_command
-
-_STATE = """
-CREATE SCHEMA IF NOT EXISTS state;
-CREATE SCHEMA IF NOT EXISTS marts;
-CREATE TABLE IF NOT EXISTS state.made (
-    schema_name VARCHAR, name VARCHAR, snapshot_id BIGINT, built_at TIMESTAMPTZ, versions VARCHAR[]
-);
-CREATE TABLE IF NOT EXISTS state.views (schema_name VARCHAR, name VARCHAR, query VARCHAR);
-CREATE TABLE IF NOT EXISTS state.shown (mirror BIGINT)
-"""
-"""What the target has made: the snapshot that each model read, when, and the folders of its table.
-Of several, each has days of it, and the last that has a day counts. And its views, in the order in
-which they were made, and the version of the mirror it was shown. None was if the last build did not
-end or a model failed: tables may then be in other folders.
-"""
 
 _REMEDIES = {
     "is not the one built by fleetlake": "Give each lake a Spark Connect server or catalog of its"
@@ -74,16 +72,10 @@ _STORAGES = "storages"
 
 _NO_CLUSTER = {UNANSWERED: "does not answer", "INVALID_CONNECT_URL": "has no valid address"}
 
-_MADE_FOLDERS = """
-SELECT 'tables/' || schema_name || '/' || name || '/' || unnest(versions)
-FROM state.made ORDER BY ALL
-"""
-
 _NO_DAY = "0001-02-03"
 """The day that a build of a whole partitioned table writes, as the macro `write_table` does."""
 
 _ODD = re.compile(r"[^\w /.,:@+-]")
-_VERSION = re.compile(r"\d{8}T\d{12}")
 _TABLES = frozenset({"table", "incremental", "seed"})
 _MADE = frozenset({"success", "INSERT"})
 
@@ -94,6 +86,15 @@ class BuildTarget:
 
     name: str
     storage: Path
+
+    @property
+    def tables(self) -> Path:
+        """The folder of what builds have made."""
+        return self.storage / "tables"
+
+    def place(self, schema: str, name: str, version: str) -> Path:
+        """Return the folder of a table's version, as the macro `place_of` names it."""
+        return self.tables / schema / name / version
 
 
 def target_of(name: str, storage: Path | None) -> BuildTarget | None:
@@ -153,30 +154,65 @@ def _folders(storage: Path) -> tuple[Path, Path]:
     return storage / "mirror", storage / "tables"
 
 
-def require_tables(work: Path, target: BuildTarget, *, is_full: bool) -> None:
-    """Require the tables of earlier builds in a target's storage; a full build does without them.
+def target_build(
+    target: BuildTarget,
+    lake: OpenLake,
+    *,
+    address: LakeAddress,
+    work: Path,
+    snapshot: int,
+    memory: str,
+    is_full: bool,
+) -> "TargetBuild":
+    """Return a build of an open lake on a target, which goes on from earlier ones of any machine.
 
-    Without them, an incremental model would keep only its new rows. Raises: BuildFailed.
+    It goes on from nothing if it is the first one, a full one after tables were lost, or the first
+    one after the lake was restored: other rows may have the ids of those that were built. A lake in
+    a folder was, if that does not know the storage.
+
+    Raises: SettingsError for a storage that is not this lake's; BuildFailed if tables that builds
+    have made are not there. Without them, an incremental model would keep only its new rows.
     """
-    if not (work / SCRATCH).exists():
-        return
-    try:
-        with duckdb.connect(work / SCRATCH, read_only=True) as connection:
-            made = connection.execute(_MADE_FOLDERS).fetchall()
-    except duckdb.CatalogException:  # the first build was killed before it made any
-        return
-    except duckdb.BinderException:  # noted in the form of an earlier version
-        discard_scratch(work)
-        return
-    folders = [target.storage / folder for (folder,) in made]
-    lost = [folder for folder in folders if not folder.is_dir()]
+    storage, own = target.storage, lake_uuid(lake)
+    discard_scratch(work)  # what it has is in the lake, or was erased since
+    noted = str(storage.resolve()) in _lines(work / _STORAGES)
+    found = read_state(storage)
+    if found and found.lake != own:
+        raise of_others(target.tables)
+    mirror = own_mirror(storage, lake, snapshot, is_used=noted or found is not None)
+    state = found or TargetState()
+    places = [target.place(*key, v) for key, table in state.tables.items() for v in table.versions]
+    lost = [place for place in places if not place.is_dir()]
+    if noted and not found:
+        lost.append(target.tables / STATE)
     if lost and not is_full:
         raise BuildFailed(
-            f"{target.storage} lacks tables that builds wrote there, such as {lost[0]}.",
+            f"{storage} lacks what builds wrote there, such as {lost[0]}.",
             remedy="Mount it. If it was emptied or moved, run `fleetlake build --full`.",
         )
-    if lost:
-        discard_scratch(work)
+    is_restored = mirror.snapshot < 0 or (isinstance(address, Path) and not noted)
+    if lost or is_restored or not found:
+        state = TargetState(latest=state.latest)
+        record_built(target.tables, None)
+    return TargetBuild(
+        target=target,
+        lake=address,
+        work=work,
+        snapshot=snapshot,
+        memory=memory,
+        built_at=build_time(state.latest, newest_in_marts(lake, BUILT_AT)),
+        mirror=mirror,
+        state=replace(state, lake=own),
+    )
+
+
+def is_storage_of(storage: Path, uuid: str) -> bool:
+    """Return whether a storage has a mirror of the lake with an id, or tables made of it."""
+    try:
+        state = read_state(storage)
+    except BuildFailed:  # who knows whose it is
+        state = None
+    return uuid in {read_mirror(storage).lake, state.lake if state else ""}
 
 
 def _lines(file: Path) -> list[str]:
@@ -185,30 +221,74 @@ def _lines(file: Path) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetBuild:
-    """One build on a target: the lake, the work's folder and scratch file, and the snapshot."""
+    """One build on a target: the lake, the work's folder, snapshot, time, and what is made already.
+
+    No build before it was at that time, which names its folders.
+    """
 
     target: BuildTarget
     lake: LakeAddress
     work: Path
-    file: Path
     snapshot: int
     memory: str
+    built_at: datetime
+    mirror: Mirror
+    state: TargetState
+
+    @property
+    def earlier(self) -> EarlierBuilds:
+        """What builds before have left to go on from."""
+        return EarlierBuilds(self.target.tables, not self.state.tables, self.state.latest)
+
+    @property
+    def version(self) -> str:
+        """The name of the folders that this build writes."""
+        return version_of(self.built_at)
 
     def run(
         self, lake: OpenLake, words: list[str], dbt: DbtProcess, on_progress: OnProgress
     ) -> DbtRun:
         """Mirror the raw tables, run dbt on the target, and take what it made."""
-        began, storage = datetime.now(UTC), self.target.storage
-        used, real = {*_lines(self.work / _STORAGES)}, str(storage.resolve())
-        old = own_mirror(storage, lake, self.snapshot, is_used=real in used)
-        write_atomically(self.work / _STORAGES, "\n".join(sorted({*used, real})))
+        storage, state, shown = self.target.storage, self.state, self.state.shown
+        if "--full-refresh" in words and "--select" not in words:
+            # Tables of models that were removed go, and with them rows that are deleted since.
+            state, shown = TargetState(state.lake), 0
+        state = replace(state, shown=0, latest=self.built_at)
+        write_state(storage, state)
+        used = {*_lines(self.work / _STORAGES), str(storage.resolve())}
+        write_atomically(self.work / _STORAGES, "\n".join(sorted(used)))
+        mirror = self._mirrored(lake)
+        self._show_tables(dbt, mirror, state, shown)
+        self._remove_old_tables(state)
+        variables = {
+            "build": self.version,
+            "built_at": f"{self.built_at}",
+            "storage": str(storage),
+            "built": {
+                name: {"snapshot": table.snapshot, "at": table.built_at}
+                for (_, name), table in state.tables.items()
+            },
+        }
+        run = self._dbt(dbt, [*words, "--vars", json.dumps(variables)], on_progress)
+        state = self._noted(state, run)
+        self._take(state, run)
+        is_whole = not any(node.status == "error" for node in run.nodes)
+        write_state(storage, replace(state, shown=mirror.version if is_whole else 0))
+        remove_old_parts(storage, mirror)
+        self._remove_old_tables(state)
+        return run
+
+    def _mirrored(self, lake: OpenLake) -> Mirror:
+        """Bring the mirror to the snapshot; return it."""
+        # A version that the target was shown names no other parts, even if the clock was put back.
+        storage, known = self.target.storage, max(self.mirror.version, self.state.shown)
+        old = replace(self.mirror, version=known)
         remove_old_parts(storage, old)  # of builds that did not end: the disk may be full of them
         changed = changed_tables(lake, old.snapshot, self.snapshot, made_at=old.made_at)
         with self._connected() as connection:
             attach_snapshot(connection, self.lake, self.snapshot)
-            connection.execute(_STATE)
             try:
-                mirror = write_mirror(
+                return write_mirror(
                     connection,
                     storage,
                     old,
@@ -221,46 +301,9 @@ class TargetBuild:
                     f"The raw tables could not be written to {storage}: {error}",
                     remedy="Check the folder in FLEETLAKE_BUILD_STORAGE, then build again.",
                 ) from error
-            made = connection.execute("SELECT * FROM state.made").fetchall()
-            views = connection.execute("SELECT * FROM state.views ORDER BY rowid").fetchall()
-            [(shown,)] = connection.execute(
-                "SELECT coalesce(max(mirror), 0) FROM state.shown"
-            ).fetchall()
-            connection.execute("DELETE FROM state.shown")
-        self._show_tables(dbt, mirror, shown, made, views)
-        version = f"{began:%Y%m%dT%H%M%S%f}"
-        self._remove_old_tables(
-            {(schema, name): kept for schema, name, _, _, kept in made}, version
-        )
-        variables = {
-            "build": version,
-            "built_at": f"{began}",
-            "storage": str(storage),
-            "built": {name: {"snapshot": n, "at": f"{at}"} for _, name, n, at, _ in made},
-        }
-        run = self._dbt(dbt, [*words, "--vars", json.dumps(variables)], on_progress)
-        with self._connected() as connection:
-            connection.execute("SET TimeZone = 'UTC'; BEGIN")
-            if "--full-refresh" in words and "--select" not in words:
-                # Tables of models that were removed go, and with them rows that are deleted since.
-                connection.execute("DELETE FROM state.made; DELETE FROM state.views")
-            try:
-                kept = self._take(connection, run, began, version)
-            except duckdb.Error as error:
-                raise BuildFailed(
-                    f"What {self.target.name} built could not be read from {storage}: {error}",
-                    remedy=f"Check that {self.target.name} has this folder at the same path, on its"
-                    " driver and each executor, then build again.",
-                ) from error
-            if not any(node.status == "error" for node in run.nodes):
-                connection.execute("INSERT INTO state.shown VALUES (?)", [mirror.version])
-            connection.execute("COMMIT")
-        remove_old_parts(storage, mirror)
-        self._remove_old_tables(kept, version)
-        return run
 
-    def _connected(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(self.file, config=UNCHECKED)
+    def _connected(self, file: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(file, config=UNCHECKED)
         limit_memory(connection, self.memory, self.work / "spill")
         return connection
 
@@ -288,101 +331,101 @@ class TargetBuild:
                     raise BuildFailed(failed.what, remedy=remedy) from None
             raise
 
-    def _show_tables(
-        self,
-        dbt: DbtProcess,
-        mirror: Mirror,
-        shown: int,
-        made: Iterable[tuple[Any, ...]],
-        views: Iterable[tuple[Any, ...]],
-    ) -> None:
+    def _show_tables(self, dbt: DbtProcess, mirror: Mirror, state: TargetState, shown: int) -> None:
         """Show the target the new parts of the mirror, and the tables that its catalog has lost.
 
-        If nothing is known to be `shown`, it is shown all of them.
+        `shown` is the version of the mirror that it was shown last, if the last build has ended.
         """
         tables = []
-        for schema, name, _, _, versions in made:
-            days = self._days((schema, name), versions)
+        for (schema, name), table in state.tables.items():
+            days = self._days((schema, name), table.versions)
             tables.append(
                 {
                     "schema": schema,
                     "name": name,
-                    "place": str(self._place(schema, name, versions[0])),
+                    "place": str(self.target.place(schema, name, table.versions[0])),
                     "column": next((part.partition("=")[0] for part in days), ""),
                     "days": {part.partition("=")[2]: str(place) for part, place in days.items()},
                 }
             )
-        mirrored = [*for_dbt(self.target.storage, mirror, shown)]
         arguments = {
-            "mirrored": mirrored,
+            "mirrored": [*for_dbt(self.target.storage, mirror, shown)],
             "made": tables,
-            "views": [*views],
-            "is_known": bool(shown),
+            "views": state.views,
+            "shown": shown,
+            "version": mirror.version,
             "storage": str(self.target.storage),
         }
         self._dbt(dbt, ["run-operation", "show_tables", "--args", json.dumps(arguments)])
 
-    def _place(self, schema: str, name: str, version: str) -> Path:
-        """Return the folder of a table's version, as the macro `place_of` names it."""
-        return self.target.storage / "tables" / schema / name / version
-
-    def _take(
-        self, connection: duckdb.DuckDBPyConnection, run: DbtRun, began: datetime, version: str
-    ) -> dict[tuple[str, str], list[str]]:
-        """Note what each model has read, and make good marts visible in the scratch file.
-
-        Returns the versions of each table whose folders it needs.
-        """
-        kinds = {mart["name"]: _kinds(mart) for mart in marts()}
-        query = "SELECT schema_name, name, versions FROM state.made"
-        versions = {(s, name): old for s, name, old in connection.execute(query).fetchall()}
+    def _noted(self, state: TargetState, run: DbtRun) -> TargetState:
+        """Return the state after a run."""
+        tables, views = {**state.tables}, [*state.views]
         for node in run.nodes:
             key = node.schema, node.name
-            if node.kind == "view" and node.status in _MADE:
-                connection.execute(
-                    "DELETE FROM state.views WHERE (schema_name, name) = (?, ?)", key
-                )
-                connection.execute("INSERT INTO state.views VALUES (?, ?, ?)", [*key, node.sql])
-            if node.kind not in _TABLES or node.status not in _MADE:
+            if node.status not in _MADE:
                 continue
-            versions[key] = self._versions(key, versions.get(key, []), version)
-            connection.execute("DELETE FROM state.made WHERE (schema_name, name) = (?, ?)", key)
-            connection.execute(
-                "INSERT INTO state.made VALUES (?, ?, ?, ?, ?)",
-                [*key, self.snapshot, began, versions[key]],
-            )
-            if node.schema == "marts" and node.name not in run.stale:
-                days = self._days(key, versions[key])
-                places = [*days.values()] or [self._place(*key, versions[key][-1])]
-                _show(connection, node, places, kinds.get(node.name, {}))
-        return versions
+            if node.kind == "view":
+                views = [view for view in views if view[:2] != key] + [(*key, node.sql)]
+            elif node.kind in _TABLES:
+                old = tables[key].versions if key in tables else ()
+                versions = self._versions(key, old, self.version)
+                tables[key] = TargetTable(*key, self.snapshot, f"{self.built_at}", versions)
+        return replace(state, tables=tables, views=tuple(views))
 
-    def _days(self, key: tuple[str, str], versions: Iterable[str]) -> dict[str, Path]:
+    def _take(self, state: TargetState, run: DbtRun) -> None:
+        """Make the good marts of a run visible in the scratch file. Raises: BuildFailed."""
+        kinds = {mart["name"]: _kinds(mart) for mart in marts()}
+        with self._connected(self.work / SCRATCH) as connection:
+            connection.execute("SET TimeZone = 'UTC'; CREATE SCHEMA IF NOT EXISTS marts")
+            for node in run.nodes:
+                key = node.schema, node.name
+                is_made = node.kind in _TABLES and node.status in _MADE
+                if is_made and node.schema == "marts" and node.name not in run.stale:
+                    versions = state.tables[key].versions
+                    places = [*self._days(key, versions).values()]
+                    try:
+                        _show(
+                            connection,
+                            node,
+                            places or [self.target.place(*key, versions[-1])],
+                            kinds.get(node.name, {}),
+                        )
+                    except duckdb.Error as error:
+                        raise BuildFailed(
+                            f"What {self.target.name} built could not be read from"
+                            f" {self.target.storage}: {error}",
+                            remedy=f"Check that {self.target.name} has this folder at the same"
+                            " path, on its driver and each executor, then build again.",
+                        ) from error
+
+    def _days(self, key: Key, versions: Iterable[str]) -> dict[str, Path]:
         """Return the folder of each day of a partitioned table, by its name, as `column=day`."""
-        places = (self._place(*key, version) for version in versions)
+        places = (self.target.place(*key, version) for version in versions)
         return {day.name: day for place in places for day in sorted(place.glob("*=*"))}
 
-    def _versions(self, key: tuple[str, str], old: list[str], new: str) -> list[str]:
+    def _versions(self, key: Key, old: tuple[str, ...], new: str) -> tuple[str, ...]:
         """Return the versions of a table whose folders it needs after a build."""
-        place = self._place(*key, new)
+        place = self.target.place(*key, new)
         if not place.exists():
-            return old or [new]
+            return old or (new,)
         if not old or any(place.glob(f"*={_NO_DAY}")) or any(place.glob("*.parquet")):
-            return [new]
+            return (new,)
         days = self._days(key, [*old, new]).values()
-        return sorted({day.parent.name for day in days})
+        return tuple(sorted({day.parent.name for day in days}))
 
-    def _remove_old_tables(self, kept: Mapping[tuple[str, str], list[str]], version: str) -> None:
+    def _remove_old_tables(self, state: TargetState) -> None:
         """Remove the folders of what was replaced, and of builds that did not end."""
-        for folder in (self.target.storage / "tables").glob("*/*/*"):
+        kept = {key: table.versions for key, table in state.tables.items()}
+        for folder in self.target.tables.glob("*/*/*"):
             schema, name, other = folder.parts[-3:]
-            is_ours = _VERSION.fullmatch(other) and other <= version
-            if is_ours and other not in kept.get((schema, name), []):
+            is_ours = VERSION.fullmatch(other) and other <= self.version
+            if is_ours and other not in kept.get((schema, name), ()):
                 remove_folder(folder)
         for key, versions in kept.items():
             needed = {*self._days(key, versions).values()}
             for other in versions:
-                for day in self._place(*key, other).glob("*=*"):
+                for day in self.target.place(*key, other).glob("*=*"):
                     if day not in needed:
                         remove_folder(day)
 
@@ -405,14 +448,6 @@ def _show(
     """
     found = ", ".join(literal(place / "*.parquet") for place in places)
     files = f"read_parquet([{found}], hive_partitioning = true)"
-    name = quoted(node.name)
     columns = ", ".join(f"{quoted(c)}::{kind} AS {quoted(c)}" for c, kind in kinds.items()) or "*"
-    held = connection.execute(
-        "SELECT table_type = 'VIEW' FROM information_schema.tables"
-        " WHERE table_catalog = current_database() AND table_schema = 'marts' AND table_name = ?",
-        [node.name],
-    )
-    for (is_view,) in held.fetchall():
-        connection.execute(f"DROP {'VIEW' if is_view else 'TABLE'} marts.{name}")
-    kind = "VIEW" if node.unit else "TABLE"
-    connection.execute(f"CREATE {kind} marts.{name} AS SELECT {columns} FROM {files}")
+    made = "VIEW" if node.unit else "TABLE"
+    connection.execute(f"CREATE {made} marts.{quoted(node.name)} AS SELECT {columns} FROM {files}")

@@ -3,6 +3,7 @@
 import json
 import logging
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = "SELECT epoch_us(max(built_at)) FROM state.built"
 _LIVE = ("tag:live+,+tag:live", "--exclude", "config.materialized:view")
 """dbt's options for what lies between a live table and a live mart, both included."""
 
@@ -55,6 +58,18 @@ class Plan:
     record: Built | None
 
 
+@dataclass(frozen=True)
+class EarlierBuilds:
+    """What builds before have left: the folder of their record, and the time of the latest one.
+
+    `is_new` says that none has made anything.
+    """
+
+    folder: Path
+    is_new: bool
+    latest: datetime | None = None
+
+
 def work_folder(lake: LakeAddress) -> Path:
     """Return the folder of a lake's builds on this machine; create it if necessary."""
     apply_umask()
@@ -65,19 +80,27 @@ def work_folder(lake: LakeAddress) -> Path:
 
 
 def plan_build(
-    lake: Lake, work: Path, *, select: str | None, is_full: bool, is_live: bool = False, until: int
+    lake: Lake,
+    last: Built | None,
+    *,
+    select: str | None,
+    is_full: bool,
+    is_live: bool = False,
+    is_new: bool = False,
+    until: int,
 ) -> Plan:
-    """Return what to build at an open lake's snapshot `until`, given the last build.
+    """Return what to build at an open lake's snapshot `until`, given the last good build.
 
-    Only the live marts are computed if `is_live`, unless there are no marts to keep.
+    `is_new` says that no build has made anything. Only the live marts are computed if `is_live`,
+    unless there are no marts to keep.
 
     After rows were removed on purpose, everything is computed again: new rows alone touch the units
     of an incremental mart.
 
-    Building a selection leaves the record of the last build unchanged, unless the scratch file is
-    new. Until everything has been built once, a selection includes the models it depends on.
+    Building a selection leaves the record of the last build unchanged, unless it is new. Until
+    everything has been built once, a selection includes the models it depends on.
     """
-    last, project, changed = last_built(work), project_digest(project_folder()), None
+    project, changed = project_digest(project_folder()), None
     removals = count_removals(lake)
     if last and last.removals != removals:
         last = None
@@ -88,7 +111,7 @@ def plan_build(
     if is_live and last and last.snapshot is not None:
         return _plan_live(replace(last, live=until), changed)
     if select:
-        record = last if (work / SCRATCH).exists() else Built(project, None, removals)
+        record = Built(project, None, removals) if is_new else last
         words = select.split()
         if last is None or last.snapshot is None:
             words = [_with_parents(word) for word in words]
@@ -119,13 +142,34 @@ def _with_parents(selection: str) -> str:
     return ",".join(part if part.startswith(("+", "@")) else f"+{part}" for part in parts)
 
 
-def last_built(work: Path) -> Built | None:
-    """Return the last good build; None if there was none or the project has changed since."""
-    file = work / _RECORD
-    if not file.exists() or not (work / SCRATCH).exists():
+def last_built(folder: Path) -> Built | None:
+    """Return the last good build that is recorded in a folder.
+
+    None if there was none, the project has changed since, or the record cannot be read.
+    """
+    try:
+        built = Built(**json.loads((folder / _RECORD).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
-    built = Built(**json.loads(file.read_text()))
+    numbers = built.snapshot, built.removals, built.live
+    if not all(number is None or isinstance(number, int) for number in numbers):
+        return None
     return built if built.project == project_digest(project_folder()) else None
+
+
+def earlier_builds(work: Path) -> EarlierBuilds:
+    """Return what a build on this machine goes on from: its scratch file, unless it is damaged."""
+    discard_damaged(work)
+    file = work / SCRATCH
+    if not file.exists():
+        return EarlierBuilds(work, is_new=True)
+    try:
+        with duckdb.connect(file, read_only=True) as connection:
+            [(found,)] = connection.execute(_LATEST).fetchall()
+    except duckdb.Error:  # a first build has not ended, or what builds will say why
+        found = None
+    latest = None if found is None else _EPOCH + timedelta(microseconds=found)
+    return EarlierBuilds(work, is_new=False, latest=latest)
 
 
 def discard_damaged(work: Path) -> None:
@@ -135,11 +179,12 @@ def discard_damaged(work: Path) -> None:
     """
     file = work / SCRATCH
     if not file.exists():
+        discard_scratch(work)  # a record of it counts for nothing
         return
     try:
         duckdb.connect(file, read_only=True).close()
     except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException) as error:
-        if "lock" in str(error).lower():  # another process has it open
+        if "set lock" in str(error).lower():  # another process has it open
             return
         if fault := io_fault(error, work):
             raise fault from None
@@ -147,14 +192,24 @@ def discard_damaged(work: Path) -> None:
         discard_scratch(work)
 
 
+def build_time(*earlier: datetime | None) -> datetime:
+    """Return the time of a build that begins now: the clock's, but later than earlier builds.
+
+    The clock may have been put back since, or be behind that of another machine. Rows that a model
+    or the lake does not have yet are then still newer than those that it has.
+    """
+    after = [time + timedelta(microseconds=1) for time in earlier if time]
+    return max(datetime.now(UTC), *after, _EPOCH)
+
+
 def discard_scratch(work: Path) -> None:
-    """Delete the scratch file; the next build then starts from scratch."""
-    for file in (SCRATCH, f"{SCRATCH}.wal"):
+    """Delete the scratch file and its record; the next build here then starts from scratch."""
+    for file in (_RECORD, SCRATCH, f"{SCRATCH}.wal"):
         (work / file).unlink(missing_ok=True)
 
 
 def record_built(work: Path, built: Built | None) -> None:
-    """Record a good build; None removes the record while the scratch file is incomplete."""
+    """Record a good build; None removes the record while what builds have made is incomplete."""
     file = work / _RECORD
     if built is None:
         file.unlink(missing_ok=True)

@@ -9,7 +9,12 @@ from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
 from fleetlake.lake_address import parse_lake_address
-from fleetlake.marts.session import SNAPSHOT_VARIABLE, attach_snapshot
+from fleetlake.marts.session import (
+    SNAPSHOT_VARIABLE,
+    TIME_VARIABLE,
+    attach_snapshot,
+    set_variables,
+)
 
 
 class Plugin(BasePlugin):
@@ -24,5 +29,5 @@ class Plugin(BasePlugin):
         attach_snapshot(conn, lake, snapshot)
 
     def configure_cursor(self, cursor: DuckDBPyConnection) -> None:
-        """Set a variable with the snapshot for the models (a variable belongs to one cursor)."""
-        cursor.execute(f"SET VARIABLE build_snapshot = {int(os.environ[SNAPSHOT_VARIABLE])}")
+        """Set variables with the build's snapshot and time."""
+        set_variables(cursor, int(os.environ[SNAPSHOT_VARIABLE]), os.environ[TIME_VARIABLE])

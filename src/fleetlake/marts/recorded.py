@@ -1,9 +1,9 @@
 """What dbt sent to DuckDB for each model and data test of an hour's build, to send it again.
 
 To import dbt and to render the models takes half of such a build, only to arrive at the statements
-of the hour before: what differs is in variables, apart from the time of the build. So a build
-records its statements, and the next ones repeat them without dbt. If one fails, or a data test
-fails the build, dbt builds from the same rows instead, and reports it.
+of the hour before: what differs is in variables. So a build records its statements, and the next
+ones repeat them without dbt. If one fails, or a data test fails the build, dbt builds from the same
+rows instead, and reports it.
 
 DuckDB runs what the file says, so it lies in the user's state folder, never in a lake, which may
 come from others; only this user's own file is read.
@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,9 +24,6 @@ import duckdb
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.ownership import excess_rights, open_own
 from fleetlake.marts.dbt import BuildStep, DbtRun, NodeResult, OnProgress, TestResult
-
-BUILT_AT = "{built_at}"
-"""Stands in a statement for the time of the build."""
 
 _COMMENT = re.compile(r'/\* \{.*?"node_id": "([^"]+)"\} \*/\s*')
 _READS = re.compile(r"(select|from|describe|pragma|show)\b", re.IGNORECASE)
@@ -58,10 +54,10 @@ class Step:
     fails_build: bool = True
     is_repeatable: bool = True
 
-    def run(self, connection: duckdb.DuckDBPyConnection, built_at: str) -> NodeResult | TestResult:
+    def run(self, connection: duckdb.DuckDBPyConnection) -> NodeResult | TestResult:
         """Send the statements, in the open transaction."""
         began = time.monotonic()
-        text = ";\n".join(self.statements).replace(BUILT_AT, built_at)
+        text = ";\n".join(self.statements)
         if self.kind != "test":
             connection.execute(text)
             return NodeResult(
@@ -97,12 +93,12 @@ class Statements:
         if found := _COMMENT.match(sql):
             self._sent.setdefault(found[1], []).append(sql[found.end() :].strip().rstrip(";"))
 
-    def of(self, node: str, kind: str, started_at: str) -> tuple[str, ...]:
+    def of(self, node: str, kind: str) -> tuple[str, ...]:
         """Return what is to be repeated of a model or test: not what dbt asked of the catalog."""
         sent = self._sent.get(node, ())
         if kind == "test":
             return tuple(text for text in sent if _TEST_QUERY in text)
-        return tuple(text.replace(started_at, BUILT_AT) for text in sent if not _READS.match(text))
+        return tuple(text for text in sent if not _READS.match(text))
 
 
 def write_steps(file: Path, project: str, steps: Iterable[Step]) -> None:
@@ -148,17 +144,18 @@ def repeat(
 ) -> DbtRun | None:
     """Run the steps that depend on changed source tables; None, and no change, if dbt has to.
 
-    The connection has the scratch file open, and the lake attached at the snapshot to read. All
+    The connection has the scratch file open, the lake attached at the snapshot to read, and the
+    build's variables set. All
     steps are one transaction: for each one, DuckLake reads the statistics of all its tables.
     """
     due = [step for step in steps if changed.intersection(step.sources)]
     if not due or not all(step.statements for step in due):
         return None
-    built_at, results = f"{datetime.now(UTC)}", list[NodeResult | TestResult]()
+    results = list[NodeResult | TestResult]()
     try:
         connection.execute("BEGIN")
         for index, step in enumerate(due, 1):
-            result = step.run(connection, built_at)
+            result = step.run(connection)
             if result.status == "fail":
                 return None
             results.append(result)

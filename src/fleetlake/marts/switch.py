@@ -9,6 +9,7 @@ ones in rows of its own, which do not go when snapshots expire.
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 import duckdb
@@ -48,9 +49,13 @@ def replace_current_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 @dataclass(frozen=True)
 class Switcher:
-    """Copies marts and staging views from a build file into the lake."""
+    """Copies marts and staging views from a build file into the lake.
+
+    `built_at` is the build's time in the rows that it computed.
+    """
 
     connection: duckdb.DuckDBPyConnection
+    built_at: datetime
     created: list[str] = field(default_factory=list, init=False)
     """Names of the tables that were created or replaced, and so have lost their comments."""
 
@@ -68,7 +73,7 @@ class Switcher:
         columns = (self._columns.get((database, node.schema, node.name)) for database in _DATABASES)
         is_other = len({*columns}) > 1
         newest = self._newest(old) if node.unit and not is_other else None
-        if is_other or (newest and self._is_all_recomputed(new, newest)):
+        if is_other or (newest and self._is_whole(new, newest)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             self.created.append(node.name)
             return True
@@ -161,13 +166,17 @@ class Switcher:
                 [newest],
             )
 
-    def _is_all_recomputed(self, new: str, newest: str) -> bool:
+    def _is_whole(self, new: str, newest: str) -> bool:
         """Return whether every unit was computed since the last switch, as in a full build.
 
-        The table is then replaced, because matching millions of units would exhaust the memory.
+        Also if the lake has units of later times, as after the clock was put back: which ones are
+        new does not follow from times then. The table is replaced, because matching millions of
+        units would exhaust the memory.
         """
         found = self.connection.execute(
-            f"SELECT min({BUILT_AT}) > ?::TIMESTAMPTZ FROM {new}", [newest]
+            f"SELECT min({BUILT_AT}) > $1::TIMESTAMPTZ OR $2::TIMESTAMPTZ <= $1::TIMESTAMPTZ"
+            f" FROM {new}",
+            [newest, f"{self.built_at}"],
         ).fetchone()
         return bool(found and found[0])
 

@@ -6,6 +6,7 @@ not from what this run has deleted: so the next maintenance finishes what a stop
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, count_removals
@@ -39,12 +40,13 @@ def renew_after_retention(
     with open_lake(settings.lake, read_only=True) as lake:
         deleted_at = _last_deletion(lake)
         has_marts = bool(tables_in(lake, "marts"))
-        is_outdated = has_marts and deleted_at is not None and _are_outdated(lake, deleted_at)
-    if deleted_at is None:
-        return
+        if deleted_at is None:
+            return
+        target = target_of(settings.build_on, settings.build_storage)
+        made = target.tables if target else lake.path / "dbt"
+        is_outdated = has_marts and _are_outdated(lake, made, deleted_at)
     if is_outdated:
         on_step("building the marts")
-        target = target_of(settings.build_on, settings.build_storage)
         forget_other_storages(settings.lake, target)
         built = build_marts(settings.lake, memory=settings.build_memory, target=target)
         done = f"{counted(len(built.models), 'model')} rebuilt"
@@ -71,13 +73,13 @@ def _last_deletion(lake: Lake) -> datetime | None:
     return _newest(lake, "events", "happened_at", f"kind = '{EventKind.RETENTION}'")
 
 
-def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
+def _are_outdated(lake: Lake, made: Path, deleted_at: datetime) -> bool:
     """Return whether the marts hold what was computed from deleted rows.
 
-    Another machine may have built them, which only the lake's own record of builds shows. What a
-    build reads is as old as its beginning.
+    `made` is where this machine finds its last build. If others have built, only the lake's own
+    record of builds shows it. What a build reads is as old as its beginning.
     """
-    built = last_built(lake.path / "dbt")
+    built = last_built(made)
     if built is not None:
         return built.removals != count_removals(lake)
     began_at = _newest(lake, "builds", "built_at - to_seconds(seconds)", _FULL_BUILD)

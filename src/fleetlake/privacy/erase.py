@@ -36,8 +36,7 @@ from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.io_faults import io_fault
 from fleetlake.marts.build import build_marts, forget_scratch
-from fleetlake.marts.mirror import read_mirror
-from fleetlake.marts.on_target import target_of
+from fleetlake.marts.on_target import is_storage_of, target_of
 from fleetlake.privacy.copies import (
     OnStep,
     earlier_backups,
@@ -254,14 +253,14 @@ def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> lis
 
 
 def own_storages(settings: Settings) -> list[Path]:
-    """Return the storage of the settings if it has a mirror of the lake.
+    """Return the storage of the settings if it has what builds have made of the lake.
 
     The folder that notes which storages builds have used may be another machine's, or be deleted.
     """
     if settings.build_storage is None:
         return []
     with open_lake(settings.lake, read_only=True) as lake:
-        is_ours = read_mirror(settings.build_storage).lake == ducklake.lake_uuid(lake)
+        is_ours = is_storage_of(settings.build_storage, ducklake.lake_uuid(lake))
     return [settings.build_storage] if is_ours else []
 
 
