@@ -32,6 +32,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.catalog import READY
+from fleetlake.lake.ducklake import flush_rows
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
@@ -238,6 +239,8 @@ def test_lost_rows_of_a_merged_file_with_deleted_and_changed_rows_are_read_again
 
 @pytest.mark.release
 def test_a_list_kept_as_history_comes_back_and_its_lost_versions_are_a_gap(loaded: Sim) -> None:
+    with open_lake(lake_of(loaded)) as lake:
+        flush_rows(lake)  # few enough to be in the catalog until then
     file_of(lake_of(loaded), USERS).unlink()
 
     repaired(loaded)
